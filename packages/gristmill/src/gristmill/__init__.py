@@ -1,0 +1,1 @@
+"""Submit jobs, job graphs and arrays to any batch system."""
