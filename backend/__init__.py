@@ -1,0 +1,1 @@
+"""The application: server, scheduler and worker. Nobody imports it as a library."""

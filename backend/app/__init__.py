@@ -1,0 +1,1 @@
+"""HTTP and the database: the only room that knows FastAPI and SQLAlchemy."""

@@ -1,0 +1,1 @@
+"""Decides what runs where, and carries the decisions out."""

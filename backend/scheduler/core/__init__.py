@@ -1,0 +1,1 @@
+"""The decisions of the scheduler: pure, with no clock, no await, no database."""

@@ -1,0 +1,1 @@
+"""BEAT's JSON declarations: read, checked, written."""

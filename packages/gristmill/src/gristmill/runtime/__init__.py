@@ -1,0 +1,1 @@
+"""The Python environment executable: runs one block's algorithm inside the sandbox."""
