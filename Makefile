@@ -33,10 +33,15 @@ node: install
 
 environment: $(ENVIRONMENT)/.installed ## create the Python environment in which the local worker runs blocks
 
-$(ENVIRONMENT)/.installed: requirements/environment.txt | $(STAMP)
+$(ENVIRONMENT)/.python: requirements/environment.txt | $(STAMP)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(ENVIRONMENT)
 	$(BIN)/uv pip install --quiet --python $(ENVIRONMENT)/bin/python --compile-bytecode --require-hashes -r requirements/environment.txt
-	$(BIN)/uv pip install --quiet --python $(ENVIRONMENT)/bin/python --compile-bytecode --no-deps --no-build-isolation packages/gristmill
+	@touch $@
+
+$(ENVIRONMENT)/.installed: $(ENVIRONMENT)/.python $(shell find packages/gristmill/src -name '*.py') packages/gristmill/pyproject.toml
+	@rm -rf .gristmill/wheels
+	$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir .gristmill/wheels packages/gristmill
+	$(BIN)/uv pip install --quiet --python $(ENVIRONMENT)/bin/python --compile-bytecode --no-deps --reinstall .gristmill/wheels/gristmill-*.whl
 	@touch $@
 
 frontend: frontend/dist/index.html ## build the page
