@@ -34,6 +34,15 @@ class WorkerSet:
     """A worker registered, came back, or was changed (state, shares, environments)."""
 
     worker: Worker
+    #: given at a registration only: the attempts it still runs; its other leases are fenced
+    running: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerHeard:
+    """A worker that was lost speaks again under its old registration."""
+
+    worker: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +71,7 @@ class RightsSet:
 class PolicySet:
     """An administrator chose another policy; holds from the next pass."""
 
-    policy: str
+    policy: str  #: "fifo", "priority", "fair-share", or a name of the farm's own policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +84,14 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """Somebody stopped an experiment."""
+    """Somebody stopped an experiment; one that is not live is refused."""
 
     experiment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllStopped:
+    """An administrator stopped every live experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +153,14 @@ Event = (
     QueueSet
     | QueueRemoved
     | WorkerSet
+    | WorkerHeard
     | WorkerLost
     | WorkerRemoved
     | RightsSet
     | PolicySet
     | Submitted
     | Stopped
+    | AllStopped
     | Deleted
     | Planned
     | Started

@@ -19,7 +19,7 @@ class SetBlock:
     reason: str | None = None
     failure: Failure | None = None
     attempt: str | None = None
-    worker: str | None = None
+    worker: str | None = None  #: its name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,7 @@ class SetExperiment:
 
     experiment: str
     state: experiments.State
+    submitted_at: float | None = None  #: given with `pending`: the start of a new run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,13 @@ class SetRights:
 
     user: str
     rights: dict[str, Right]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPolicy:
+    """The scheduler now orders the waiting jobs by this policy."""
+
+    policy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +79,8 @@ class Lease:
     experiment: str
     index: int  #: which of the block's jobs
     number: int  #: of the attempt, from 1
-    range: Range | None
-    worker: str
+    range: Range | None  #: None = the whole input
+    worker: str  #: its id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +103,12 @@ class Close:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
-    """A report about an attempt that is not open, or not that worker's: nothing changes."""
+    """An event that cannot hold (a stale report, a second start …): nothing changes."""
 
-    attempt: str
-    worker: str
     why: str
+    attempt: str | None = None
+    worker: str | None = None
+    experiment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +123,7 @@ Instruction = (
     | SetExperiment
     | SetWorker
     | SetRights
+    | SetPolicy
     | PlanSplit
     | SplitInto
     | Lease
