@@ -1,0 +1,1 @@
+"""What administrators see and turn while everything runs."""

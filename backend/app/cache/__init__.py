@@ -1,0 +1,1 @@
+"""The cache of finished outputs: its files, its rows, what may be cleaned."""

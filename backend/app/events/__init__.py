@@ -1,0 +1,1 @@
+"""What browsers hear while it happens: the hub of committed events, and its WebSocket."""

@@ -1,0 +1,1 @@
+"""Experiments: made, checked, planned into blocks, started, stopped, looked at, deleted."""
