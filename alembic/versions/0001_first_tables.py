@@ -291,7 +291,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint(
-            "finished_at IS NULL OR state IN ('cancelled', 'failed', 'done', 'deleting')",
+            "finished_at IS NULL OR state IN ('cancelled', 'done', 'failed', 'deleting')",
             name=op.f("ck_experiment_finished_at"),
         ),
         sa.CheckConstraint(

@@ -49,6 +49,14 @@ class CannotStart(RuntimeError):
     """The embedded PostgreSQL does not start; the message says why and what to do."""
 
 
+class Busy(CannotStart):
+    """Another process of ours runs the server of this folder; `url` reaches it."""
+
+    def __init__(self, message: str, url: str) -> None:
+        super().__init__(message)
+        self.url = url
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     """Where a server lives, and as whom it runs."""
@@ -82,7 +90,7 @@ class EmbeddedPostgres:
 
     def url(self, database: str = NAME) -> str:
         """Return the URL of one of its databases, as SQLAlchemy's asyncpg dialect takes it."""
-        return f"postgresql+asyncpg://{NAME}@/{database}?host={self._place.socket}"
+        return _url(self._place.socket, database)
 
     def stop(self) -> None:
         """End the server: connections are cut, everything committed is kept."""
@@ -99,10 +107,11 @@ class EmbeddedPostgres:
 def start(folder: Path, options: Mapping[str, str] | None = None) -> EmbeddedPostgres:
     """Start the server that keeps its files in `folder`; make it when it is not there yet.
 
-    `options` are PostgreSQL settings on top of ours. Raises CannotStart.
+    `options` are PostgreSQL settings on top of ours. Raises CannotStart; Busy when another
+    process runs it already.
     """
     place = _place(folder.absolute())
-    lock = _lock(place.home / "lock")
+    lock = _lock(place)
     try:
         _end_leftover(place.data)
         if not (place.data / "PG_VERSION").exists():
@@ -208,16 +217,19 @@ def _digest(path: Path) -> str:
 # ---- one server at a time -----------------------------------------------------------------
 
 
-def _lock(path: Path) -> IO[str]:
-    file = path.open("a")
+def _lock(place: _Place) -> IO[str]:
+    file = (place.home / "lock").open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise CannotStart(
-            f"another Gristmill server uses {path.parent}: stop it, or set GRISTMILL_DATA"
-        ) from None
+        message = f"another Gristmill server uses {place.home}: stop it, or set GRISTMILL_DATA"
+        raise Busy(message, _url(place.socket, NAME)) from None
     return file
+
+
+def _url(socket: Path, database: str) -> str:
+    return f"postgresql+asyncpg://{NAME}@/{database}?host={socket}"
 
 
 def _end_leftover(data: Path) -> None:

@@ -370,7 +370,7 @@ class Experiment(Editable, table=True):
         UniqueConstraint("owner", "name"),
         CheckConstraint(_one_of("state", experiments.State), name="state"),
         CheckConstraint(
-            f"finished_at IS NULL OR {_one_of('state', [*experiments.FINAL, 'deleting'])}",
+            f"finished_at IS NULL OR {_one_of('state', [*sorted(experiments.FINAL), 'deleting'])}",
             name="finished_at",
         ),
         CheckConstraint("visibility IN ('private', 'shared', 'public')", name="visibility"),

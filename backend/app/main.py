@@ -1,0 +1,91 @@
+"""The composition root: settings -> pools -> scheduler -> FastAPI. The lifespan starts and stops.
+
+`create_app(settings)` needs `settings.database_url`, and a database at our revision by the time
+the lifespan starts. `app.state.services` exists only while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+
+from backend.app import api, errors, health, middleware
+from backend.app.db import engine, migrations
+from backend.app.db.sessions import sessions
+from backend.app.metrics import Metrics
+from backend.app.openapi import describe
+from backend.app.routing import operation_id
+from backend.app.services import Services
+from backend.app.settings import Settings
+from backend.scheduler.core import events
+
+
+class _NoFarm:
+    """Until the scheduler stands."""
+
+    async def handle(self, *_events: events.Event) -> list[Any]:
+        return []
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Services]:
+    """Open everything that lives, and close it in the reverse order."""
+    assert settings.database_url is not None
+    engines = engine.connect(settings.database_url.get_secret_value())
+    try:
+        await migrations.require_head(engines.background)
+        yield Services(
+            settings=settings,
+            engines=engines,
+            sessions=sessions(engines.requests),
+            background=sessions(engines.background),
+            scheduler=_NoFarm(),
+        )
+    finally:
+        await engines.dispose()
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Return the application; nothing is opened before its lifespan starts."""
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with running(settings) as services, metrics.watching():
+            app.state.services = services
+            yield
+
+    app = FastAPI(
+        title="Gristmill",
+        version=version("gristmill-server"),
+        lifespan=lifespan,
+        docs_url=None,  # their page loads scripts from elsewhere, which our policy forbids
+        redoc_url=None,
+        openapi_url=f"{api.PREFIX}/openapi.json",
+        generate_unique_id_function=operation_id,
+    )
+    app.state.metrics = metrics
+    errors.install(app)
+    app.include_router(health.router)
+    app.include_router(api.router())
+    describe(app)
+    _wrap(app, settings, metrics)
+    return app
+
+
+def _wrap(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    """Add the middleware from the inside to the outside."""
+    limits = middleware.body_limits(settings)
+    app.add_middleware(
+        middleware.BodyLimits,
+        default=settings.body_limit,
+        exceptions=limits,
+    )
+    app.add_middleware(middleware.SameOrigin, origins=settings.allowed_origins)
+    app.add_middleware(middleware.AllowedHosts, hosts=settings.hosts)
+    app.add_middleware(middleware.SecurityHeaders)
+    app.add_middleware(middleware.RequestContext, metrics=metrics)
