@@ -110,14 +110,14 @@ def _problems(declaration: Any) -> Iterator[Problem]:
 def _versioned(declaration: dict[str, Any], version: int) -> list[Problem]:
     """Check the shape that the schema's version and the kind of algorithm ask for."""
     type_ = declaration.get("type", "legacy")
+    wrong = list(OneOf(TYPES[version]).check(type_, ("type",)))
     if version > 1:
-        wrong = [*OneOf(TYPES[version]).check(type_, ("type",))]
         wrong += [missing((), key) for key in ("type", "api_version") if key not in declaration]
-        if wrong:
-            return wrong
+    if wrong:
+        return wrong
     wrong = list(_record(declaration, version, type_).check(declaration, ()))
     wrong += _groups_problems(declaration, type_)
-    if isinstance(declaration.get("parameters"), dict):
+    if "parameters" in declaration:
         wrong += parameters.check_declared(declaration["parameters"], ("parameters",))
     return wrong
 
@@ -127,15 +127,11 @@ def _record(declaration: dict[str, Any], version: int, type_: str) -> Record:
     optional: dict[str, Shape] = {
         "description": DESCRIPTION,
         "uses": USES,
-        "parameters": Record({})
-        if not isinstance(declaration.get("parameters"), dict)
-        else Anything(),
+        "parameters": Anything(),
         "schema_version": Integer(1, 3),
-        "type": OneOf(TYPES[version]),
-        "api_version": Integer(1, 2),
+        "type": Anything(),
+        "api_version": Integer(1, 1 if version == 1 else 2),
     }
-    if version == 1:
-        optional["api_version"] = Integer(1, 1)
     if is_analyzer(declaration):
         required["results"] = _RESULTS
         optional["splittable"] = Boolean()
@@ -147,9 +143,9 @@ def _record(declaration: dict[str, Any], version: int, type_: str) -> Record:
 
 
 def _groups_problems(declaration: Mapping[str, Any], type_: str) -> list[Problem]:
-    groups = declaration.get("groups")
-    if groups is None:
+    if "groups" not in declaration:
         return []
+    groups = declaration["groups"]
     if not isinstance(groups, list) or not groups:
         return list(Items(Anything(), least=1).check(groups, ("groups",)))
     first: Shape = _IO_GROUP

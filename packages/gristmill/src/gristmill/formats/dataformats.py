@@ -147,7 +147,7 @@ class _Place:
         return _Place(path, self.above, self.depth + 1)
 
     def inside(self, ref: str) -> _Place:
-        return _Place(self.path, (*self.above, ref), self.depth + 1)
+        return _Place(self.path, (*self.above, ref), self.depth)
 
 
 @dataclass(frozen=True, slots=True)

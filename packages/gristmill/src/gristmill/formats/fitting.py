@@ -83,6 +83,7 @@ def _problems(experiment: Mapping[str, Any], world: _World) -> Iterator[Problem]
                 sound.append(one)
     for one in sound:
         yield from _format_problems(one, world, produced)
+    yield from _loop_problems(sound, world)
 
 
 def _kind(world: _World, name: str) -> str | None:
@@ -334,3 +335,23 @@ def _format_problems(
             )
             path = (*one.key("inputs"), name)
             yield problem(path, "format", message, expected=asked, found=given)
+
+
+def _loop_problems(sound: list[Configured], world: _World) -> Iterator[Problem]:
+    """What the two halves of a loop send each other must be of the same formats."""
+    processors = {one.name: one for one in sound if one.kind == "processor"}
+    for evaluator in sound:
+        processor = processors.get(evaluator.name)
+        if evaluator.kind != "evaluator" or processor is None:
+            continue
+        mine = world.algorithms[evaluator.algorithm]["groups"][0]["loop"]
+        theirs = world.algorithms[processor.algorithm]["groups"][0]["loop"]
+        for part in ("request", "answer"):
+            given, asked = theirs[part]["type"], mine[part]["type"]
+            if given != asked:
+                message = (
+                    f"The {part} of {processor.algorithm} is {given}, "
+                    f"but that of {evaluator.algorithm} is {asked}"
+                )
+                path = evaluator.key("algorithm")
+                yield problem(path, "format", message, expected=given, found=asked)

@@ -227,8 +227,13 @@ def _connection_problems(
     inputs = {item.name: set(item.inputs) for item in by_name.values()}
     outputs = {item.name: set(item.outputs) for item in by_name.values()}
     for connection in connections(toolchain):
-        yield from _from_problems(connection, by_name, outputs)
-        yield from _to_problems(connection, by_name, inputs)
+        wrong = [
+            *_from_problems(connection, by_name, outputs),
+            *_to_problems(connection, by_name, inputs),
+        ]
+        yield from wrong
+        if not wrong:
+            yield from _channel_problems(connection, by_name)
         end = (connection.to_item, connection.to_port)
         if end in fed:
             message = f"The input {'.'.join(end)} is fed by two connections"
@@ -237,6 +242,23 @@ def _connection_problems(
         fed[end] = connection
     for item in by_name.values():
         yield from _unconnected(item, fed)
+
+
+def _channel_problems(connection: Connection, by_name: Mapping[str, Item]) -> Iterator[Problem]:
+    """What an item gives is on its channel; only a loop may take it for another dataset's."""
+    producer, consumer = by_name[connection.from_item], by_name[connection.to_item]
+    other = by_name.get(connection.channel)
+    if connection.channel == producer.channel:
+        return
+    if consumer.kind == "loop" and other is not None and other.kind == "dataset":
+        return
+    message = (
+        f"What {listed([producer.name])} gives is on the channel {listed([producer.channel])}, "
+        f"not {listed([connection.channel])}"
+    )
+    path = (*connection.path, "channel")
+    expected = producer.channel
+    yield problem(path, "channel", message, expected=expected, found=connection.channel)
 
 
 def _unconnected(item: Item, fed: Mapping[tuple[str, str], Connection]) -> Iterator[Problem]:
@@ -261,18 +283,6 @@ def _from_problems(
         port = listed([connection.from_port])
         message = f"{listed([producer.name])} has no output {port}; it has {known}"
         yield problem(path, "unknown", message, expected=known, found=connection.from_port)
-    elif connection.channel != producer.channel:
-        message = (
-            f"What {listed([producer.name])} gives is on the channel {listed([producer.channel])}, "
-            f"not {listed([connection.channel])}"
-        )
-        yield problem(
-            (*connection.path, "channel"),
-            "channel",
-            message,
-            expected=producer.channel,
-            found=connection.channel,
-        )
 
 
 def _to_problems(
@@ -368,7 +378,7 @@ def find_cycle(toolchain: Mapping[str, Any]) -> Cycle | None:
 
 
 def _cycle_from(root: str, followers: _Followers, done: set[str]) -> Cycle | None:
-    on_path = {root: None}
+    on_path: dict[str, None] = {root: None}
     stack = [(root, iter(followers[root]))]
     while stack:
         name, rest = stack[-1]
