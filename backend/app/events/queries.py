@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, exists, or_, select, true
+from sqlalchemy import ColumnElement, Table, and_, exists, insert, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.app.db.core import event, experiment, group_member, share
@@ -31,21 +32,26 @@ class Standing:
 
 def visible(viewer: Viewer) -> ColumnElement[bool]:
     """Return the condition that an experiment is one that the viewer may see."""
+    return visible_in(experiment, "experiment", viewer)
+
+
+def visible_in(table: Table, kind: str, viewer: Viewer) -> ColumnElement[bool]:
+    """Return the condition that a row of something owned is one that the viewer may see."""
     if viewer.admin:
         return true()
     shared = (
         select(share.c.thing_id)
         .join(group_member, group_member.c.group_id == share.c.group_id)
         .where(
-            share.c.kind == "experiment",
-            share.c.thing_id == experiment.c.id,
+            share.c.kind == kind,
+            share.c.thing_id == table.c.id,
             group_member.c.user_id == viewer.id,
         )
     )
     return or_(
-        experiment.c.owner_id == viewer.id,
-        experiment.c.visibility == "public",
-        and_(experiment.c.visibility == "shared", exists(shared)),
+        table.c.owner_id == viewer.id,
+        table.c.visibility == "public",
+        and_(table.c.visibility == "shared", exists(shared)),
     )
 
 
@@ -108,3 +114,23 @@ async def groups_of(session: AsyncSession, users: Sequence[UUID]) -> dict[UUID, 
     for row in found:
         groups[row.user_id].add(row.group_id)
     return groups
+
+
+async def add(session: AsyncSession, wanted: UUID, events: Sequence[PublishedEvent]) -> None:
+    """Write events whose numbers follow the experiment's last; its row is locked."""
+    if not events:
+        return
+    await session.execute(
+        insert(event),
+        [
+            {
+                "experiment_id": wanted,
+                "seq": one.seq,
+                "time": datetime.fromtimestamp(one.time, UTC),
+                "kind": one.kind,
+                "block": one.block,
+                "details": one.details,
+            }
+            for one in events
+        ],
+    )

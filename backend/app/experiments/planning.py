@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from typing import Any
 
 from backend.app.experiments import keys
 from backend.scheduler.core.model import BlockKind, Environment
+from gristmill.formats.databases import DataSet, data_sets
 from gristmill.formats.dataformats import resolve
 from gristmill.formats.parameters import clean_parameters
 from gristmill.formats.problems import Path, Problem, listed, problem
+from gristmill.formats.toolchains import Connection, connections, topological_order
 
 Declaration = Mapping[str, Any]
 
@@ -100,15 +101,6 @@ class PlannedBlock:
     job: dict[str, Any]  #: what the row's `job` holds: see `job_row`
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """What arrives at an input of the toolchain."""
-
-    item: str
-    output: str  #: the toolchain's name of it
-    channel: str
-
-
 # ---- the toolchain ----
 
 
@@ -123,22 +115,17 @@ def items(toolchain: Declaration) -> Iterator[tuple[BlockKind, Declaration]]:
             yield kind, item
 
 
-def feeds(toolchain: Declaration) -> dict[tuple[str, str], Feed]:
-    """Return what feeds each (item, input)."""
-    found = {}
-    for connection in toolchain["connections"]:
-        item, output = connection["from"].split(".")
-        to_item, to_input = connection["to"].split(".")
-        found[to_item, to_input] = Feed(item, output, connection["channel"])
-    return found
-
-
-def ordered(toolchain: Declaration) -> list[str]:
-    """Return the names of all items, each after those it reads; the same order every time."""
-    graph: dict[str, set[str]] = {item["name"]: set() for _, item in items(toolchain)}
-    for (to, _), feed in feeds(toolchain).items():
-        graph[to].add(feed.item)
-    return list(TopologicalSorter({n: sorted(graph[n]) for n in graph}).static_order())
+def unsupported(toolchain: Declaration) -> list[Problem]:
+    """Return what a checked toolchain holds that cannot be run."""
+    return [
+        problem(
+            ("loops", index),
+            "unsupported",
+            f"The toolchain has a loop {listed([loop['name']])}; loops cannot be run",
+            expected="a toolchain without loops",
+        )
+        for index, loop in enumerate(toolchain.get("loops", ()))
+    ]
 
 
 def section_of(kind: BlockKind) -> str:
@@ -177,7 +164,7 @@ def place(
     placements: dict[str, Placement] = {}
     problems: list[Problem] = []
     kinds = {item["name"]: kind for kind, item in items(toolchain)}
-    for name in sorted(ordered(toolchain), key=lambda n: kinds[n] == BlockKind.DATASET):
+    for name in sorted(topological_order(toolchain), key=lambda n: kinds[n] == BlockKind.DATASET):
         if kinds[name] == BlockKind.DATASET:
             found = _place_dataset(name, placing, databases, placements)
         else:
@@ -305,7 +292,7 @@ class _Planner:
     experiment: Declaration
     sources: Sources
     placements: Mapping[str, Placement]
-    feeds: Mapping[tuple[str, str], Feed]
+    feeds: Mapping[tuple[str, str], Connection]  #: what feeds each (item, input)
     outputs: dict[tuple[str, str], str] = field(default_factory=dict)  #: toolchain's -> own name
     keys: dict[str, str] = field(default_factory=dict)
 
@@ -313,7 +300,7 @@ class _Planner:
         name = item["name"]
         config = self.experiment["datasets"][name]
         database = self.sources.databases[config["database"]]
-        view = dataset_view(database.declaration, config["protocol"], config["set"])
+        view = data_sets(database.declaration)[config["protocol"]][config["set"]]
         for output in view.outputs:
             self.outputs[name, output] = output
         placement = self.placements[name]
@@ -338,9 +325,7 @@ class _Planner:
             job=job_row(self._dataset_job(name, view, database), {}, database.files),
         )
 
-    def _dataset_job(
-        self, name: str, view: DatasetView, database: DatabaseSource
-    ) -> dict[str, Any]:
+    def _dataset_job(self, name: str, view: DataSet, database: DatabaseSource) -> dict[str, Any]:
         folder = database.declaration.get("root_folder")
         return {
             "schema": 1,
@@ -368,7 +353,7 @@ class _Planner:
             self.outputs[name, theirs] = own
         sources = {own: self.feeds[name, theirs] for own, theirs in config["inputs"].items()}
         reads = {
-            own: (self.keys[feed.item], self.outputs[feed.item, feed.output])
+            own: (self.keys[feed.from_item], self.outputs[feed.from_item, feed.from_port])
             for own, feed in sources.items()
         }
         parameters = self._parameters(config, algorithm)
@@ -378,7 +363,7 @@ class _Planner:
             name=name,
             kind=kind,
             position=position,
-            inputs=tuple(sorted({feed.item for feed in sources.values()})),
+            inputs=tuple(sorted({feed.from_item for feed in sources.values()})),
             algorithm=config["algorithm"],
             parameters=parameters,
             placement=self.placements[name],
@@ -417,7 +402,7 @@ class _Planner:
         item: Declaration,
         algorithm: AlgorithmSource,
         parameters: Mapping[str, Any],
-        sources: Mapping[str, Feed],
+        sources: Mapping[str, Connection],
     ) -> dict[str, Any]:
         declaration = algorithm.declaration
         channel = item["synchronized_channel"]
@@ -469,11 +454,11 @@ def plan(
         experiment=experiment,
         sources=sources,
         placements=placements,
-        feeds=feeds(toolchain),
+        feeds={(c.to_item, c.to_port): c for c in connections(toolchain)},
     )
     by_name = {item["name"]: (kind, item) for kind, item in items(toolchain)}
     blocks = []
-    for position, name in enumerate(ordered(toolchain)):
+    for position, name in enumerate(topological_order(toolchain)):
         kind, item = by_name[name]
         if kind == BlockKind.DATASET:
             blocks.append(planner.dataset(item, position))
@@ -496,24 +481,6 @@ def job_row(
         "reads": {port: {"key": key, "output": output} for port, (key, output) in reads.items()},
         "data": [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in files],
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetView:
-    """One set of a database's protocol."""
-
-    view: str
-    parameters: Mapping[str, Any]
-    outputs: Mapping[str, str]  #: name -> data format
-
-
-def dataset_view(declaration: Declaration, protocol: str, set_name: str) -> DatasetView:
-    """Return a set of a checked database declaration (BEAT's first form)."""
-    found = next(p for p in declaration["protocols"] if p["name"] == protocol)
-    chosen = next(s for s in found["sets"] if s["name"] == set_name)
-    return DatasetView(
-        view=chosen["view"], parameters=chosen.get("parameters", {}), outputs=chosen["outputs"]
-    )
 
 
 def ports(declaration: Declaration, side: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
