@@ -38,6 +38,7 @@ from backend.scheduler.ports import (
     Bus,
     Clock,
     Leadership,
+    LeadershipLostError,
     MissingFromCacheError,
     Progress,
     PublishedEvent,
@@ -299,7 +300,8 @@ class Scheduler:
             self._quiet.set()
 
     def _take_batch(self) -> list[_Call]:
-        batch, size = [], 0
+        batch: list[_Call] = []
+        size = 0
         while self._calls and (not batch or size + len(self._calls[0].events) <= BATCH):
             batch.append(self._calls.popleft())
             size += len(batch[-1].events)
@@ -308,6 +310,8 @@ class Scheduler:
     async def _carry_out(self, batch: list[_Call]) -> None:
         try:
             await self._decide_and_commit(batch)
+        except LeadershipLostError:
+            raise
         except Exception:
             # One caller's events may be at fault, or the connection: start from the database,
             # then let each caller stand for itself.
@@ -323,6 +327,8 @@ class Scheduler:
             await self._rebuild()
             call.events = tuple(_without_keys(event, error.keys) for event in call.events)
             await self._carry_out_for_good(call)
+        except LeadershipLostError:
+            raise
         except Exception as error:
             call.fail(error)
             await self._rebuild()

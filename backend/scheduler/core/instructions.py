@@ -84,6 +84,13 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """The process of an attempt has started."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Revoke:
     """Tell the worker to kill an attempt; its lease stays until that is confirmed or fenced."""
 
@@ -127,6 +134,7 @@ Instruction = (
     | PlanSplit
     | SplitInto
     | Lease
+    | Begin
     | Revoke
     | Close
     | Refuse

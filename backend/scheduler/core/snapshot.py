@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from backend.scheduler.core import blocks, experiments
-from backend.scheduler.core.model import BlockSpec, Queue, Range, Right, Submission, Worker
+from backend.scheduler.core.model import BlockSpec, Failure, Queue, Range, Right, Submission, Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class SavedBlock:
     jobs: tuple[SavedJob, ...] = ()  #: empty: not cut yet, or never tried
     cut: bool = False  #: its ranges are settled (job rows exist, or it was tried whole)
     queued_at: float | None = None
+    doom: Failure | None = None  #: it fails with this once its revoked attempts are gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
