@@ -195,24 +195,51 @@ def _queue_if_ready(live: Live, block: Block, now: float, out: Out) -> None:
     if block.state is State.BLOCKED and block.is_ready():
         set_block(block, Move.READY, out)
         block.queued_at = now
-        _take_off(live, block, now, out)
+        _take_up(live, block, now, out)
 
 
-def _take_off(live: Live, block: Block, now: float, out: Out) -> None:
-    """Compute a queued block, unless another one computes the same already."""
-    leader = live.flights.setdefault(block.spec.key, block)
-    if leader is not block:
-        live.remark(block, now, "waits: another block computes the same")
-        return
-    if block.jobs:
-        for job in block.jobs:
-            if not job.done and job.lease is None:
-                live.wait(job, now)
-    elif block.spec.slots > 1:
+def _take_up(live: Live, block: Block, now: float, out: Out) -> None:
+    """Let a queued block wait for a slot; first find out how it is cut, if it may be."""
+    if not block.jobs and block.spec.slots > 1:
         live.uncut[block.id] = block
         out.append(PlanSplit(block=block.id, slots=block.spec.slots))
-    else:
+    elif not block.jobs:
         _cut(live, block, (None,), now)
+    else:
+        _wait(live, block, now)
+
+
+def _wait(live: Live, block: Block, now: float) -> None:
+    """Let what is left of a block wait for slots, unless another block computes the same."""
+    if live.flights.get(block.spec.key, block) is not block:
+        live.remark(block, now, "waits: another block computes the same")
+        return
+    for job in block.jobs:
+        if not job.done and job.lease is None:
+            live.wait(job, now)
+
+
+def fly(live: Live, block: Block, now: float) -> None:
+    """The first job of a block is leased: others of its key wait for its outputs instead."""
+    live.flights[block.spec.key] = block
+    if len(live.by_key[block.spec.key]) > 1:
+        for peer in _queued_peers(live, block.spec.key):
+            if peer is not block:
+                live.withdraw(peer, now)
+                live.remark(peer, now, "waits: another block computes the same")
+
+
+def _land(live: Live, block: Block, now: float) -> None:
+    """A block computes its key no longer, and has no outputs: those of its key wait for slots."""
+    key = block.spec.key
+    if live.flights.get(key) is block:
+        del live.flights[key]
+        for peer in _queued_peers(live, key):
+            _wait(live, peer, now)
+
+
+def _queued_peers(live: Live, key: str) -> list[Block]:
+    return [peer for peer in live.by_key.get(key, {}).values() if peer.state is State.QUEUED]
 
 
 def resume_block(live: Live, block: Block, cached: frozenset[str], now: float, out: Out) -> None:
@@ -225,29 +252,27 @@ def resume_block(live: Live, block: Block, cached: frozenset[str], now: float, o
     elif block.jobs and all(job.done for job in block.jobs):
         _succeed(live, block, Move.FINISHED, now, out)
     else:
-        _take_off(live, block, now, out)
+        _take_up(live, block, now, out)
 
 
 def _cut(live: Live, block: Block, ranges: Iterable[Range | None], now: float) -> None:
     block.jobs = [live.new_job(block, index, range_) for index, range_ in enumerate(ranges)]
-    for job in block.jobs:
-        live.wait(job, now)
+    _wait(live, block, now)
 
 
 def _planned(live: Live, event: Planned, now: float, out: Out) -> None:
     block = live.uncut.pop(event.block, None)
     if block is None:
         return  # stopped meanwhile, or found in the cache
-    ranges = event.ranges
-    if len(ranges) < 2:
-        live.remark(block, now, "its input cannot be cut: it runs as one job")
-        _cut(live, block, (None,), now)
-        return
-    if len(ranges) > block.spec.slots or not _are_disjoint(ranges):
-        raise ValueError(f"block {event.block} was cut wrongly: {ranges}")
+    ranges: tuple[Range | None, ...] = event.ranges if _is_a_cut(block, event.ranges) else (None,)
     out.append(SplitInto(block=block.id, ranges=ranges))
-    live.remark(block, now, f"is cut into {len(ranges)} jobs")
+    whole = "its input cannot be cut: it runs as one job"
+    live.remark(block, now, f"is cut into {len(ranges)} jobs" if len(ranges) > 1 else whole)
     _cut(live, block, ranges, now)
+
+
+def _is_a_cut(block: Block, ranges: tuple[Range, ...]) -> bool:
+    return 2 <= len(ranges) <= block.spec.slots and _are_disjoint(ranges)
 
 
 def _are_disjoint(ranges: tuple[Range, ...]) -> bool:
@@ -265,6 +290,7 @@ def _succeed(live: Live, block: Block, move: blocks.Move, now: float, out: Out) 
         set_block(block, move, out, reason="found in the cache" if move is Move.HIT else None)
         live.retire(block)
         if move is Move.FINISHED:
+            del live.flights[block.spec.key]
             live.remember_key(block.spec.key)
         else:
             live.stop_waiting(block, now)
@@ -286,7 +312,7 @@ def _fail(
     set_block(block, move, out, failure=failure)
     live.retire(block)
     _skip_downstream(live, block, out)
-    _hand_over(live, block, now, out)
+    _land(live, block, now)
     settle(live, block.experiment, out)
 
 
@@ -299,22 +325,6 @@ def _skip_downstream(live: Live, block: Block, out: Out) -> None:
             set_block(other, Move.UPSTREAM, out, reason=reason)
             live.retire(other)
             doomed.extend(other.downstream)
-
-
-def _hand_over(live: Live, block: Block, now: float, out: Out) -> None:
-    """A block will not bring what others of its key wait for: the oldest of them computes it."""
-    key = block.spec.key
-    if key in live.flights:
-        return
-    waiting = [b for b in live.by_key.get(key, {}).values() if b.state is State.QUEUED]
-    if waiting:
-        heir = min(waiting, key=_seniority)
-        live.remark(heir, now, "computes it itself: the block that did so ended without a result")
-        _take_off(live, heir, now, out)
-
-
-def _seniority(block: Block) -> tuple[float, str, int]:
-    return (block.experiment.submitted_at, block.experiment.id, block.position)
 
 
 # ---- reports ------------------------------------------------------------------------------
@@ -363,12 +373,13 @@ def _finished(live: Live, event: Finished, now: float, out: Out) -> None:
     if event.outcome is Outcome.DONE and not lease.started:
         _start(lease, out)  # its end is the proof that it began; that report was lost
     job = lease.job
-    _close(live, lease, event.outcome, event.failure, now, out, event.details)
+    failure = event.failure or _unsaid_failure(event.outcome, lease)
+    _close(live, lease, event.outcome, failure, now, out, event.details)
     match event.outcome:
         case Outcome.DONE:
             _job_done(live, job, now, out)
         case Outcome.FAILED:
-            _job_failed(live, lease, event.failure or _UNTOLD, now, out)
+            _job_failed(live, lease, failure or _UNTOLD, now, out)
         case Outcome.RETURNED:
             _drain(lease.site, out)
             live.match_lines_of(lease.site)
@@ -379,6 +390,14 @@ def _finished(live: Live, event: Finished, now: float, out: Out) -> None:
             _job_failed(live, lease, _UNASKED, now, out)
         case _:
             assert_never(event.outcome)
+
+
+def _unsaid_failure(outcome: Outcome, lease: OpenLease) -> Failure | None:
+    if outcome is Outcome.FAILED:
+        return _UNTOLD
+    if outcome is Outcome.CANCELLED and not lease.revoked:
+        return _UNASKED
+    return None
 
 
 def _close(
@@ -408,7 +427,7 @@ def job_gone(live: Live, block: Block, now: float, out: Out) -> None:
     if block.state is State.CANCELLING:
         set_block(block, Move.GONE, out)
         live.retire(block)
-        _hand_over(live, block, now, out)
+        _land(live, block, now)
         settle(live, block.experiment, out)
     elif block.doom is not None and block.doom.kind is FailureKind.LOST:
         set_block(block, Move.SILENT, out, reason=block.doom.message)
@@ -459,8 +478,21 @@ def _doom(live: Live, block: Block, failure: Failure, now: float, out: Out) -> N
     """A block will fail: take back the rest of it first."""
     block.doom = failure
     live.stop_waiting(block, now)
+    if block.leases():
+        out.append(_failing(block, failure))
     _revoke(block, out)
     job_gone(live, block, now, out)
+
+
+def _failing(block: Block, failure: Failure) -> SetBlock:
+    """Say, and write down, how a block will end: a restart must not forget it."""
+    return SetBlock(
+        block=block.id,
+        experiment=block.experiment.id,
+        state=block.state,
+        reason="a part of it failed; the others are being stopped",
+        failure=failure,
+    )
 
 
 def _revoke(block: Block, out: Out) -> None:
@@ -480,7 +512,9 @@ def _job_again(live: Live, job: Job, move: blocks.Move, reason: str, now: float,
         set_block(block, move, out, reason=reason)
         if block.state is State.LOST:
             set_block(block, Move.RETRIED, out, reason=reason)
-    live.wait(job, now)
+        _land(live, block, now)
+    else:
+        live.wait(job, now)
 
 
 # ---- stopping -----------------------------------------------------------------------------
@@ -525,7 +559,6 @@ def end_block(live: Live, block: Block, now: float, out: Out) -> None:
     live.stop_waiting(block, now)
     if block.state is State.CANCELLED:
         live.retire(block)
-        _hand_over(live, block, now, out)
         return
     _revoke(block, out)
     job_gone(live, block, now, out)

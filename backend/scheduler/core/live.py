@@ -104,7 +104,7 @@ class Live:
         self.open: dict[str, OpenLease] = {}
         self.uncut: dict[str, Block] = {}  # queued; waits for its ranges
         self.by_key: dict[str, dict[str, Block]] = defaultdict(dict)  # not final, by cache key
-        self.flights: dict[str, Block] = {}  # key -> the one block that computes it
+        self.flights: dict[str, Block] = {}  # key -> the one block that computes it now
         self.finished_keys: dict[str, None] = {}  # lately, oldest first
         self.remarks: dict[str, list[tuple[float, str]]] = {}
         self._lanes = 0
@@ -191,6 +191,10 @@ class Live:
     def stop_waiting(self, block: Block, now: float) -> None:
         """The jobs of a block that still wait need not run any more."""
         self.uncut.pop(block.id, None)
+        self.withdraw(block, now)
+
+    def withdraw(self, block: Block, now: float) -> None:
+        """Take the jobs of a block that still wait out of their lane."""
         lane = self.lane(block)
         if lane is not None:
             for job in block.jobs:
@@ -296,8 +300,6 @@ class Live:
             peers.pop(block.id, None)
             if not peers:
                 del self.by_key[block.spec.key]
-        if self.flights.get(block.spec.key) is block:
-            del self.flights[block.spec.key]
 
     def remember_key(self, key: str) -> None:
         """An entry was made in the cache; a submission under way may not have seen it."""

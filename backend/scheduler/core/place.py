@@ -12,7 +12,7 @@ import heapq
 from typing import Any
 
 from backend.scheduler.core.blocks import Move, State
-from backend.scheduler.core.decide import set_block
+from backend.scheduler.core.decide import fly, set_block
 from backend.scheduler.core.instructions import Instruction, Lease
 from backend.scheduler.core.ledgers import OpenLease, Site
 from backend.scheduler.core.live import Job, Live
@@ -78,3 +78,4 @@ def _lease(
     )
     if block.state is State.QUEUED:
         set_block(block, Move.LEASED, out, lease=lease)
+        fly(live, block, now)

@@ -25,12 +25,11 @@ def restore(live: Live, snapshot: Snapshot, now: float, out: list[Instruction]) 
         snapshot.experiments,
         key=lambda saved: (saved.submission.submitted_at, saved.submission.experiment),
     )
-    cut: set[str] = set()
     for saved in by_age:
-        _restore_experiment(live, saved, cut)
+        _restore_experiment(live, saved)
     for lease in snapshot.leases:
         _restore_lease(live, lease, out)
-    _name_flights(live, cut)
+    _name_flights(live)
     for experiment in tuple(live.experiments.values()):
         _mend(live, experiment, snapshot.cached, now, out)
 
@@ -46,14 +45,14 @@ def _restore_farm(live: Live, snapshot: Snapshot) -> None:
         account.use = use.add(use.NONE, spent.slot_seconds, spent.at)
 
 
-def _restore_experiment(live: Live, saved: SavedExperiment, cut: set[str]) -> None:
+def _restore_experiment(live: Live, saved: SavedExperiment) -> None:
     experiment = live.admit(saved.submission)
     experiment.state = saved.state
     for block, as_saved in zip(experiment.blocks, saved.blocks, strict=True):
-        _restore_block(live, block, as_saved, cut)
+        _restore_block(live, block, as_saved)
 
 
-def _restore_block(live: Live, block: Block, saved: SavedBlock, cut: set[str]) -> None:
+def _restore_block(live: Live, block: Block, saved: SavedBlock) -> None:
     block.state = saved.state
     block.queued_at = saved.queued_at if saved.queued_at is not None else 0.0
     block.doom = saved.doom
@@ -61,7 +60,6 @@ def _restore_block(live: Live, block: Block, saved: SavedBlock, cut: set[str]) -
         live.retire(block)
         return
     if saved.cut:
-        cut.add(block.id)
         for job in saved.jobs:
             block.jobs.append(live.new_job(block, job.index, job.range))
             restored = block.jobs[-1]
@@ -99,15 +97,11 @@ def _job(live: Live, block: Block, index: int) -> Job:
     return block.jobs[-1]
 
 
-def _name_flights(live: Live, cut: set[str]) -> None:
-    """Say which block computes each key: one that has begun, or else the oldest that waits."""
+def _name_flights(live: Live) -> None:
+    """Say which blocks compute their keys: those that have begun."""
     begun = (State.ASSIGNED, State.RUNNING, State.CANCELLING)
-    unfinished = [b for b in live.blocks.values() if not b.is_final()]
-    for block in unfinished:
+    for block in live.blocks.values():
         if block.state in begun:
-            live.flights.setdefault(block.spec.key, block)
-    for block in unfinished:
-        if block.state is State.QUEUED and block.id in cut:
             live.flights.setdefault(block.spec.key, block)
 
 
