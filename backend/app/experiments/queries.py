@@ -404,3 +404,12 @@ async def begin_run(session: AsyncSession, id_: UUID, now: datetime, last_seq: i
             last_seq=last_seq,
         )
     )
+
+
+async def queues_of(session: AsyncSession, id_: UUID) -> set[UUID]:
+    """Return the queues that the blocks of an experiment are to run on."""
+    return set(
+        await session.scalars(
+            select(block.c.queue_id).where(block.c.experiment_id == id_).distinct()
+        )
+    )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -21,6 +18,7 @@ from backend.app.events import queries as events
 from backend.app.events.hub import Hub
 from backend.app.experiments import access, examination, offers, queries, schemas
 from backend.app.experiments.examination import Examined
+from backend.app.experiments.locks import Locks
 from backend.app.experiments.planning import PlannedBlock
 from backend.app.problems import Conflict, Invalid, Place
 from backend.app.services import Farm
@@ -31,19 +29,6 @@ from backend.scheduler.ports import PublishedEvent
 
 STARTABLE = frozenset({"draft", "failed", "cancelled"})
 LIVE = frozenset(state.value for state in experiments.LIVE)
-
-
-@dataclass(slots=True)
-class Locks:
-    """One start, stop or deletion of an experiment at a time in this process."""
-
-    _locks: dict[UUID, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-
-    def of(self, experiment: UUID) -> AbstractAsyncContextManager[None]:
-        """Return the lock of an experiment."""
-        for idle in [k for k, lock in self._locks.items() if not lock.locked()][:-1000]:
-            del self._locks[idle]
-        return self._locks[experiment]
 
 
 # ---- making ----
@@ -68,7 +53,10 @@ async def validate(
 async def create(
     session: AsyncSession, actor: Actor, asked: schemas.ExperimentIn, now: datetime
 ) -> UUID:
-    """Make an experiment, a draft; nothing is stored when anything is wrong with it."""
+    """Make an experiment, a draft; nothing is stored when anything is wrong with it.
+
+    The caller commits.
+    """
     found = await _examine_new(session, actor, asked)
     if found.problems:
         raise _invalid(found.problems)
@@ -118,7 +106,6 @@ async def _add(
     except IntegrityError:
         raise name_taken(values["name"]) from None
     await _write_blocks(session, id_, found)
-    await session.commit()
     return id_
 
 
@@ -160,6 +147,7 @@ async def fork(
     """Copy an experiment that the actor may see into a draft of the actor's own.
 
     What the actor may not use (a queue, say) stays to be changed; starting tells what it is.
+    The caller commits.
     """
     row = await access.seen(session, actor, id_)
     owner = await offers.owner(session, actor.id)
@@ -187,7 +175,7 @@ async def _free_name(session: AsyncSession, owner: str, name: str) -> str:
 
 
 async def change(session: AsyncSession, row: Any, asked: schemas.ExperimentPatch) -> None:
-    """Change an experiment of the actor's own; its row is locked."""
+    """Change an experiment; its row is locked, the caller commits."""
     values = asked.model_dump(exclude_none=True)
     if asked.declaration is not None:
         await _change_declaration(session, row, asked.declaration)
@@ -197,7 +185,6 @@ async def change(session: AsyncSession, row: Any, asked: schemas.ExperimentPatch
         if await queries.name_taken(session, row.owner, asked.name):
             raise name_taken(asked.name)
     await queries.change(session, row.id, values)
-    await session.commit()
 
 
 async def _change_declaration(
