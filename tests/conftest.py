@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from backend.app import embedded_postgres
+from backend.app import embedded_postgres, logs
 from backend.app.db import engine
 from backend.app.db.engine import Engines
 from backend.app.db.sessions import sessions
@@ -33,6 +33,11 @@ from backend.app.settings import Settings
 from tests import postgres as databases
 from tests.people import BASE_URL, People
 from tests.server_process import ServerProcess
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_logs() -> None:
+    logs.configure(level="WARNING", as_json=True)
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from backend.app.auth import routes as auth
+from backend.app.environments import routes as environments
+from backend.app.queues import routes as queues
+from backend.app.users import routes as users
+from backend.app.workers import routes as workers
+
 PREFIX = "/api/v1"
 
-NOUNS: tuple[APIRouter, ...] = ()
+NOUNS: tuple[APIRouter, ...] = (
+    auth.router,
+    users.router,
+    environments.router,
+    queues.router,
+    workers.router,
+)
 
 
 def router() -> APIRouter:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
+from uuid import UUID
 
 from fastapi import FastAPI
 
 from backend.app import api, errors, health, middleware
+from backend.app.auth import keys, queries
+from backend.app.auth.limits import WrongPasswords
+from backend.app.clock import utc_now
 from backend.app.db import engine, migrations
-from backend.app.db.sessions import sessions
+from backend.app.db.sessions import Sessions, sessions
 from backend.app.metrics import Metrics
 from backend.app.openapi import describe
 from backend.app.routing import operation_id
@@ -31,6 +36,13 @@ class _NoFarm:
         return []
 
 
+async def _lately_revoked(background: Sessions, settings: Settings) -> set[UUID]:
+    """Tokens of workers live on for a while; those of revoked credentials must not."""
+    since = utc_now() - timedelta(seconds=settings.worker_token_seconds)
+    async with background() as session:
+        return await queries.credentials_revoked_since(session, since)
+
+
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Services]:
     """Open everything that lives, and close it in the reverse order."""
@@ -38,12 +50,18 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     engines = engine.connect(settings.database_url.get_secret_value())
     try:
         await migrations.require_head(engines.background)
+        background = sessions(engines.background)
         yield Services(
             settings=settings,
             engines=engines,
             sessions=sessions(engines.requests),
-            background=sessions(engines.background),
+            background=background,
             scheduler=_NoFarm(),
+            keys=await keys.load(background),
+            wrong_passwords=WrongPasswords(
+                attempts=settings.login_attempts, window_seconds=settings.login_window_seconds
+            ),
+            revoked_credentials=await _lately_revoked(background, settings),
         )
     finally:
         await engines.dispose()

@@ -26,6 +26,7 @@ from backend.app.settings import Settings
 
 log = structlog.stdlib.get_logger("gristmill.http")
 
+API = "/api/v1"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}\Z")
 
@@ -93,7 +94,7 @@ class RequestContext:
             self._count(scope, status, time.perf_counter() - started)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "none")
+        route = _template(scope)
         self.metrics.requests.labels(scope["method"], route, status).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         log.info(
@@ -104,6 +105,13 @@ class RequestContext:
             status=status,
             seconds=round(seconds, 4),
         )
+
+
+def _template(scope: Scope) -> str:
+    """Return the route's template; FastAPI leaves out the prefix of the router that holds it."""
+    path: str = getattr(scope.get("route"), "path", "none")
+    api = scope["path"].startswith(API) and not path.startswith(API)
+    return API + path if api and path != "none" else path
 
 
 def _request_id(headers: Headers) -> str:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
+from uuid import UUID
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from backend.app.auth.keys import Keys
+from backend.app.auth.limits import WrongPasswords
 from backend.app.clock import Clock, utc_now
 from backend.app.db.engine import Engines
 from backend.app.db.sessions import Sessions
@@ -36,6 +39,9 @@ class Services:
     sessions: Sessions  #: for requests
     background: Sessions  #: for the scheduler, heartbeats and reports
     scheduler: Farm
+    keys: Keys
+    wrong_passwords: WrongPasswords
+    revoked_credentials: set[UUID]  #: of workers, whose short tokens may still be about
     clock: Clock = field(default=utc_now)
 
 
