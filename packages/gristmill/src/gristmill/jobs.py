@@ -207,7 +207,7 @@ class Job:
     Raises BadValue, naming the attribute, when a value makes no sense on any manager.
     """
 
-    __slots__ = ("dependencies", "spec")
+    __slots__ = ("__weakref__", "dependencies", "spec")
 
     def __init__(
         self,

@@ -10,6 +10,8 @@ from importlib.metadata import entry_points
 
 from gristmill.errors import UnknownManager
 from gristmill.managers.base import Dialect
+from gristmill.transports.base import Transport
+from gristmill.transports.local import LocalTransport
 
 GROUP = "gristmill.managers"
 
@@ -43,6 +45,11 @@ def dialect(name: str) -> Dialect:
     for point in entry_points(group=GROUP, name=name):
         return _made(point.load(), point.value)
     raise UnknownManager(f"no manager is called {name!r}; there are {', '.join(names())}")
+
+
+def default_transport(dialect: Dialect) -> Transport:
+    """How a manager on this machine is reached."""
+    return dialect.transport() or LocalTransport()
 
 
 def _load(place: str) -> Dialect:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gristmill.commands import Command, Output
+from gristmill.transports.base import Transport
 
 
-class FakeTransport:
+class FakeTransport(Transport):
     """Answers commands from `answers`: a function, or outputs to be given one after the other.
 
     `ran` are the commands it was asked to run, `files` the files put there, by path.

@@ -13,12 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gristmill.commands import Ask, Command, Output
 from gristmill.errors import CommandFailed, Refused, Unclear, Unsupported
 from gristmill.jobs import Hold, Relation, Spec
 from gristmill.records import Accounting, Listing, Node, Outcome, Queue, Why
+
+if TYPE_CHECKING:
+    from gristmill.transports.base import Transport
 
 STAGE = "@GRISTMILL_STAGE@"  #: in an argv or a file: replaced by the folder of the staged files
 SEPARATOR = "\x1f"  #: between fields asked of a manager: no name or path holds it
@@ -129,8 +132,8 @@ class Features:
 
     `relations`: dependencies it enforces with our meaning; others go through held jobs and the
     gate. `chunk`: most ids in one query or action. `list_all_above`: with more ids than this,
-    list all of the user's jobs instead, when the dialect can. `hold_edges`: a job may be held and
-    have native dependencies at the same time.
+    list all of the user's jobs instead, when the dialect can. `ask_missing_singly`: ids that an
+    answer left out are asked one by one. `hold_flickers`: a new job seems held for an instant.
     """
 
     relations: frozenset[Relation] = frozenset()
@@ -143,6 +146,7 @@ class Features:
     chunk: int = 1000
     list_all_above: int | None = None
     ask_missing_singly: bool = False
+    hold_flickers: bool = False
     interval: float = 10.0  #: seconds between polls that the manager's sites find polite
     grace: float = 90.0  #: seconds after submission or last sight in which absence means nothing
 
@@ -160,6 +164,10 @@ class Dialect(ABC):
     faults: ClassVar[tuple[tuple[str, type[CommandFailed]], ...]] = ()
     # what the job's own stderr shows when the manager killed it for its memory
     memory_kill: ClassVar[str] = ""
+
+    def transport(self) -> Transport | None:
+        """A transport of its own for use on this machine; None for ordinary commands."""
+        return None
 
     # -- submission
 
