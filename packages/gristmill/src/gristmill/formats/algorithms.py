@@ -205,7 +205,10 @@ def outputs(declaration: Mapping[str, Any]) -> dict[str, str]:
 
 
 def named_formats(declaration: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the data formats that an algorithm names, each with the first place of it."""
+    """Return the data formats that an algorithm's ports name, each with the first place of it.
+
+    Types of results (`plot/…`, `system/…`) say how to show a result; they need no declaration.
+    """
     found: dict[str, Path] = {}
     for index, group in enumerate(declaration["groups"]):
         for kind in ("inputs", "outputs"):
@@ -213,7 +216,4 @@ def named_formats(declaration: Mapping[str, Any]) -> dict[str, Path]:
                 found.setdefault(port["type"], ("groups", index, kind, name, "type"))
         for name, port in group.get("loop", {}).items():
             found.setdefault(port["type"], ("groups", index, "loop", name, "type"))
-    for name, result in declaration.get("results", {}).items():
-        if "/" in result["type"]:
-            found.setdefault(result["type"], ("results", name, "type"))
     return found
