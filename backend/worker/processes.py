@@ -1,0 +1,157 @@
+"""What /proc tells of a job's processes: which there are, what memory and time they take."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICK = os.sysconf("SC_CLK_TCK")
+PR_SET_CHILD_SUBREAPER = 36  #: linux/prctl.h
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a tree of processes takes at one moment."""
+
+    processes: int
+    memory_bytes: int  #: anonymous and shared memory; mapped input files do not count
+    user_seconds: float
+    system_seconds: float
+
+
+def adopt_orphans() -> None:
+    """Let grandchildren whose parents die become our children, so that we can end them."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def parents() -> dict[int, list[int]]:
+    """Map each process to its children, from one look at /proc."""
+    found: dict[int, list[int]] = {}
+    for entry in os.listdir(PROC):  # noqa: PTH208 - hot: called many times a second
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                text = (PROC / entry / "stat").read_text(errors="replace")
+                parent = int(text[text.rindex(")") + 2 :].split(" ", 2)[1])
+                found.setdefault(parent, []).append(int(entry))
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below `pid`, nearest first."""
+    try:
+        return list(_listed(pid))
+    except FileNotFoundError:
+        table = parents()
+        found, new = [], [pid]
+        while new:
+            new = [child for one in new for child in table.get(one, ())]
+            found += new
+        return found
+
+
+def _listed(pid: int) -> Iterator[int]:
+    """As the kernel lists them (CONFIG_PROC_CHILDREN), without looking at all processes."""
+    waiting = [pid]
+    if not (PROC / str(os.getpid()) / "task" / str(os.getpid()) / "children").exists():
+        raise FileNotFoundError
+    while waiting:
+        for task in _tasks(waiting.pop()):
+            with contextlib.suppress(OSError):
+                for child in map(int, (task / "children").read_text().split()):
+                    yield child
+                    waiting.append(child)
+
+
+def _tasks(pid: int) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return list((PROC / str(pid) / "task").iterdir())
+    return []
+
+
+def load(pids: list[int]) -> Load:
+    """Sum up what some processes take; those that are gone by now count nothing."""
+    memory, user, system, alive = 0, 0.0, 0.0, 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            memory += _memory(pid)
+            times = _times(pid)
+            user, system, alive = user + times[0], system + times[1], alive + 1
+    return Load(alive, memory, user, system)
+
+
+def _memory(pid: int) -> int:
+    wanted = ("RssAnon:", "RssShmem:", "VmSwap:")
+    lines = (PROC / str(pid) / "status").read_text(errors="replace").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(wanted))
+
+
+def _times(pid: int) -> tuple[float, float]:
+    """User and system time, with that of its children that ended."""
+    text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    values = text[text.rindex(")") + 2 :].split()
+    user, system, child_user, child_system = map(int, values[11:15])
+    return (user + child_user) / TICK, (system + child_system) / TICK
+
+
+def temporary_bytes(pid: int) -> int:
+    """How much the private /tmp and /dev/shm of a sandboxed process hold: memory as well."""
+    total = 0
+    for folder in ("tmp", "dev/shm"):
+        with contextlib.suppress(OSError):
+            inside = PROC / str(pid) / "root" / folder
+            # until the sandbox stands, the process sees the machine's own folders
+            if inside.stat().st_dev != Path("/", folder).stat().st_dev:
+                found = os.statvfs(inside)
+                total += (found.f_blocks - found.f_bfree) * found.f_frsize
+    return total
+
+
+def destroy(pid: int) -> None:
+    """Kill a process and all below it, with no chance for it to start another in between.
+
+    A sandbox that is just being set up does not yet die with its parent, so its end is not
+    left to that.
+    """
+    send([pid], signal.SIGSTOP)
+    send([*descendants(pid), pid], signal.SIGKILL)
+
+
+def send(pids: list[int], number: signal.Signals) -> None:
+    """Send a signal to processes; those that are gone are no matter."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def marked(mark: str) -> list[int]:
+    """Return the processes that have `mark` (NAME=value) in their environment."""
+    found = []
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def working_in(folder: Path) -> list[int]:
+    """Return the processes whose working folder lies in `folder`."""
+    found = []
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if (entry / "cwd").readlink().is_relative_to(folder):
+                    found.append(int(entry.name))
+    return found
+
+
+def reap(pid: int) -> None:
+    """Take note of the end of an adopted process, once it has ended."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
