@@ -47,6 +47,7 @@ class Reference:
             assert (first.block.id, first.index) == (lease.block, lease.index)
             assert self.fits(first, lease.worker)
             self.waiting.remove(first)
+            self.waiting = [job for job in self.waiting if not _waits_for(job, first)]
             queue = self.queue(first)
             user = first.block.experiment.user
             new = Held(user, queue.id, lease.worker, queue.cores_per_slot, queue.memory_mb)
@@ -84,6 +85,11 @@ class Reference:
             and sum(held.cores for held in here) + queue.cores_per_slot <= machine.cores
             and sum(held.memory for held in here) + queue.memory_mb <= machine.memory_mb
         )
+
+
+def _waits_for(job: Job, leased: Job) -> bool:
+    """Whether a job need not run while this one does: another block, the same key."""
+    return job.block is not leased.block and job.block.spec.key == leased.block.spec.key
 
 
 class Candidate:

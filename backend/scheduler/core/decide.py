@@ -360,7 +360,7 @@ def _start(lease: OpenLease, out: Out) -> None:
     lease.started = True
     out.append(Begin(attempt=lease.attempt))
     block = lease.job.block
-    if block.state is State.ASSIGNED:
+    if block.state is State.ASSIGNED and not lease.revoked:
         set_block(block, Move.STARTED, out, lease=lease)
         if block.experiment.state is experiments.State.PENDING:
             _set_experiment(block.experiment, experiments.Move.FIRST_RUNS, out)
