@@ -5,9 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from backend.app.auth import routes as auth
+from backend.app.declarations import routes as declarations
 from backend.app.environments import routes as environments
+from backend.app.events import socket
+from backend.app.experiments import routes as experiments
 from backend.app.queues import routes as queues
 from backend.app.users import routes as users
+from backend.app.worker_api import routes as worker_api
 from backend.app.workers import routes as workers
 
 PREFIX = "/api/v1"
@@ -18,6 +22,10 @@ NOUNS: tuple[APIRouter, ...] = (
     environments.router,
     queues.router,
     workers.router,
+    *declarations.routers,
+    experiments.router,
+    socket.router,
+    worker_api.router,
 )
 
 

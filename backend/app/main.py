@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from fastapi import FastAPI
@@ -18,15 +18,20 @@ from fastapi import FastAPI
 from backend.app import api, errors, health, middleware
 from backend.app.auth import keys, queries
 from backend.app.auth.limits import WrongPasswords
+from backend.app.cache.store import CacheStore
 from backend.app.clock import utc_now
 from backend.app.db import engine, migrations
 from backend.app.db.sessions import Sessions, sessions
+from backend.app.events.hub import Hub
+from backend.app.events.lists import ListFeed
+from backend.app.events.live import Live
 from backend.app.metrics import Metrics
 from backend.app.openapi import describe
 from backend.app.routing import operation_id
 from backend.app.services import Services
 from backend.app.settings import Settings
 from backend.scheduler.core import events
+from backend.scheduler.loop import Scheduler
 
 
 class _NoFarm:
@@ -51,18 +56,30 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     try:
         await migrations.require_head(engines.background)
         background = sessions(engines.background)
-        yield Services(
+        hub = Hub()
+        live = Live(
+            hub=hub,
+            lists=ListFeed(hub, background),
+            engine=engines.background,
+            sessions=background,
+        )
+        made = Services(
             settings=settings,
             engines=engines,
             sessions=sessions(engines.requests),
             background=background,
-            scheduler=_NoFarm(),
+            scheduler=cast("Scheduler", _NoFarm()),
+            cache=CacheStore(settings.cache),
+            hub=hub,
+            live=live,
             keys=await keys.load(background),
             wrong_passwords=WrongPasswords(
                 attempts=settings.login_attempts, window_seconds=settings.login_window_seconds
             ),
             revoked_credentials=await _lately_revoked(background, settings),
         )
+        async with live.running():
+            yield made
     finally:
         await engines.dispose()
 

@@ -6,9 +6,8 @@ An endpoint names what it needs in its signature: `WriteSession`, `CurrentUser`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 from fastapi import Depends
@@ -16,18 +15,17 @@ from starlette.requests import HTTPConnection
 
 from backend.app.auth.keys import Keys
 from backend.app.auth.limits import WrongPasswords
+from backend.app.cache.store import CacheStore
 from backend.app.clock import Clock, utc_now
 from backend.app.db.engine import Engines
 from backend.app.db.sessions import Sessions
+from backend.app.events.hub import Hub
+from backend.app.experiments.locks import Locks
 from backend.app.settings import Settings
-from backend.scheduler.core import events
+from backend.scheduler.loop import Scheduler
 
-
-class Farm(Protocol):
-    """The part of the scheduler that configuration is told to; after our commit, never before."""
-
-    async def handle(self, *events: events.Event) -> Sequence[Any]:
-        """Take events in; return after the scheduler's own commit."""
+if TYPE_CHECKING:  # it looks at tables, and so stands above us
+    from backend.app.events.live import Live
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,10 +36,14 @@ class Services:
     engines: Engines
     sessions: Sessions  #: for requests
     background: Sessions  #: for the scheduler, heartbeats and reports
-    scheduler: Farm
+    scheduler: Scheduler
     keys: Keys
     wrong_passwords: WrongPasswords
     revoked_credentials: set[UUID]  #: of workers, whose short tokens may still be about
+    cache: CacheStore
+    hub: Hub  #: who follows what
+    live: Live  #: the hub's tasks
+    locks: Locks = field(default_factory=Locks)  #: of experiments that are acted on
     clock: Clock = field(default=utc_now)
 
 

@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     upload_limit: int = Field(default=100 * MIB, gt=0)  #: of one uploaded file
     database_files_limit: int = Field(default=10_000, gt=0)  #: files of one database
     worker_body_limit: int = Field(default=16 * MIB, gt=0)  #: of a batch of reports
+    output_limit: int = Field(default=100 * 1024 * MIB, gt=0)  #: of one file that a job wrote
+    log_limit: int = Field(default=4_000_000, gt=0)  #: characters kept of one attempt's log
 
     access_token_seconds: int = Field(default=900, gt=0)
     refresh_token_seconds: int = Field(default=30 * 24 * 3600, gt=0)

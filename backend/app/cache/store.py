@@ -54,8 +54,8 @@ class WrongOffset(StoreError):
         self.have = have
 
 
-class TooLarge(StoreError):
-    """More bytes than announced or allowed."""
+class Busy(StoreError):
+    """Somebody else writes the file."""
 
 
 def stored_path(sha256: str) -> str:
@@ -152,7 +152,10 @@ class CacheStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, 0o640), "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Busy("another upload of this file is under way") from None
             have = file.seek(0, os.SEEK_END)
             if offset > have:
                 raise WrongOffset(have)
@@ -221,6 +224,30 @@ class CacheStore:
             place.parent.mkdir(parents=True, exist_ok=True)
             source.replace(place)
         return stored_path(sha256)
+
+    def take_link(self, source: Path, sha256: str, size: int) -> bool:
+        """Put a file from elsewhere into its place, by a hard link or else a copy.
+
+        False when it is not there or not what it should be.
+        """
+        try:
+            if source.stat().st_size != size or hash_file(source) != sha256:
+                return False
+            with self._locked():
+                self._link_or_copy(source, self.path(sha256))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _link_or_copy(self, source: Path, place: Path) -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = place.with_name(f"{place.name}.link")
+        aside.unlink(missing_ok=True)
+        try:
+            os.link(source, aside)
+        except OSError:  # another file system
+            shutil.copyfile(source, aside)
+        aside.replace(place)
 
     # ---- cleaning ----
 

@@ -61,6 +61,11 @@ def summary(found: dict[str, Any]) -> str:
     return dump({"type": "experiment", "experiment": found})
 
 
+def deleted(experiment: str) -> str:
+    """Return the frame of the list that says: this experiment is no more."""
+    return dump({"type": "deleted", "experiment": experiment})
+
+
 def is_final(event: PublishedEvent) -> bool | None:
     """Whether the experiment rests after this event; None if the event says nothing of it."""
     if event.kind != "experiment":

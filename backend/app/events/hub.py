@@ -48,6 +48,7 @@ class Follower:
 
     batches: deque[Batch] = field(default_factory=deque)
     behind: bool = False  #: batches were dropped, or another process knows more
+    cursor: int = 0  #: what it has passed on, as its owner notes
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer(self, batch: Batch) -> None:
@@ -128,6 +129,12 @@ class Hub:
             self._wake_log(subject)
         elif kind == "a":
             self._recheck_access()
+
+    def look(self, experiment: str, last_seq: int | None) -> None:
+        """Have followers look who stand elsewhere than where the table does (None: it is gone)."""
+        for follower in self.followers.get(experiment, ()):
+            if follower.cursor != last_seq:
+                follower.hint()
 
     @contextmanager
     def following(self, experiment: str) -> Iterator[Follower]:

@@ -134,3 +134,18 @@ async def add(session: AsyncSession, wanted: UUID, events: Sequence[PublishedEve
             for one in events
         ],
     )
+
+
+async def groups_shared_with(
+    session: AsyncSession, wanted: Collection[UUID]
+) -> dict[UUID, set[UUID]]:
+    """Return for each experiment the groups that it is shared with."""
+    found = await session.execute(
+        select(share.c.thing_id, share.c.group_id).where(
+            share.c.kind == "experiment", share.c.thing_id.in_(wanted)
+        )
+    )
+    groups: dict[UUID, set[UUID]] = {}
+    for row in found:
+        groups.setdefault(row.thing_id, set()).add(row.group_id)
+    return groups

@@ -57,17 +57,10 @@ _SUMMARY_COLUMNS = tuple(experiment.c[name] for name in SUMMARY)
 # ---- experiments ----
 
 
-async def page(
-    session: AsyncSession,
-    viewer: Viewer,
-    *,
-    state: str | None,
-    owner: str | None,
-    text: str | None,
-    before: UUID | None,
-    limit: int,
-) -> Sequence[Any]:
-    """Return experiments that the viewer may see, newest first; one more than `limit`."""
+def listed(
+    viewer: Viewer, *, state: str | None, owner: str | None, text: str | None
+) -> Select[Any]:
+    """Return the query for the experiments that the viewer may see."""
     statement: Select[Any] = select(*_SUMMARY_COLUMNS).where(visible(viewer))
     if state is not None:
         statement = statement.where(experiment.c.state == state)
@@ -78,10 +71,7 @@ async def page(
             experiment.c.name.icontains(text, autoescape=True)
             | experiment.c.toolchain.icontains(text, autoescape=True)
         )
-    if before is not None:
-        statement = statement.where(experiment.c.id < before)
-    newest = statement.order_by(experiment.c.id.desc()).limit(limit + 1)
-    return list((await session.execute(newest)).all())
+    return statement
 
 
 async def summaries(session: AsyncSession, ids: Collection[UUID]) -> Sequence[Any]:

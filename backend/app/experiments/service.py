@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from backend.app import etags
 from backend.app.auth.actors import Actor
 from backend.app.cache import queries as cache
 from backend.app.db.ids import uuid7
@@ -21,10 +22,10 @@ from backend.app.experiments.examination import Examined
 from backend.app.experiments.locks import Locks
 from backend.app.experiments.planning import PlannedBlock
 from backend.app.problems import Conflict, Invalid, Place
-from backend.app.services import Farm
 from backend.scheduler.core import blocks, experiments
 from backend.scheduler.core.events import Deleted, Stopped, Submitted
 from backend.scheduler.core.model import BlockKind, BlockSpec, Right, Submission
+from backend.scheduler.loop import Scheduler
 from backend.scheduler.ports import PublishedEvent
 
 STARTABLE = frozenset({"draft", "failed", "cancelled"})
@@ -210,7 +211,7 @@ async def _change_declaration(
 class Running:
     """What starting and stopping need besides the database."""
 
-    scheduler: Farm
+    scheduler: Scheduler
     hub: Hub
     locks: Locks
 
@@ -337,25 +338,34 @@ async def stop(session: AsyncSession, actor: Actor, id_: UUID, running: Running)
             raise Conflict(f"the experiment is {row.state}: there is nothing to stop")
 
 
-async def delete(session: AsyncSession, row: Any, running: Running, now: datetime) -> None:
+async def delete(
+    session: AsyncSession,
+    actor: Actor,
+    id_: UUID,
+    if_match: str | None,
+    running: Running,
+    now: datetime,
+) -> None:
     """Delete an experiment; one that runs is stopped first and goes when it is at rest."""
-    async with running.locks.of(row.id):
+    async with running.locks.of(id_):
+        row = await access.owned(session, actor, id_, lock=True)
+        etags.require(if_match, row.revision)
         if row.state in LIVE:
             await session.rollback()
             if row.state != "deleting":
-                await running.scheduler.handle(Deleted(experiment=str(row.id)))
+                await running.scheduler.handle(Deleted(experiment=str(id_)))
             return
-        await queries.remove(session, row.id)
+        await queries.remove(session, id_)
         await session.commit()
     gone = PublishedEvent(
-        experiment=str(row.id),
+        experiment=str(id_),
         seq=row.last_seq + 1,
         time=now.timestamp(),
         kind="deleted",
         block=None,
         details={},
     )
-    running.hub.publish(str(row.id), [gone])
+    running.hub.publish(str(id_), [gone])
 
 
 # ---- problems ----
