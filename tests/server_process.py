@@ -64,7 +64,7 @@ class ServerProcess:
 
     def create_admin(self, username: str = "root", password: str = "a password of tests") -> str:
         """Make an administrator and return an access token of theirs."""
-        self.run("create-admin", username, "--password-stdin", stdin=password + "\n")
+        self.run("create-admin", username, stdin=password + "\n")
         with self.client() as client:
             form = {"username": username, "password": password}
             answer = client.post("/auth/token", data=form)

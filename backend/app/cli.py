@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import secrets
 import socket
 import sys
@@ -51,17 +50,18 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     migrate = commands.add_parser("migrate", help="bring the database to this version's schema")
     migrate.set_defaults(run=_migrate)
-    admin = commands.add_parser("create-admin", help="make an administrator")
+    admin = commands.add_parser(
+        "create-admin",
+        help="make an administrator; the password comes from standard input, "
+        "or is made and printed once",
+    )
     admin.add_argument("username")
     admin.add_argument("--email", default="")
     admin.add_argument(
-        "--password-stdin",
-        action="store_true",
-        help="read the password from standard input; without it one is made and printed once",
+        "--if-missing", action="store_true", help="change nothing when there is such a user"
     )
     admin.set_defaults(run=_create_admin)
-    openapi = commands.add_parser("openapi", help="write the API's description")
-    openapi.add_argument("--out", type=Path, default=Path("openapi/openapi.json"))
+    openapi = commands.add_parser("openapi", help="print the API's description")
     openapi.set_defaults(run=_openapi)
     return parser
 
@@ -205,8 +205,8 @@ def _run(settings: Settings, listener: socket.socket, url: str) -> None:
 def _create_admin(settings: Settings, arguments: argparse.Namespace) -> None:
     from backend.app.users import bootstrap  # argon2 is not needed to serve --help
 
-    given = sys.stdin.readline().rstrip("\n") if arguments.password_stdin else None
-    password = given if given is not None else secrets.token_urlsafe(12)
+    given = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    password = given or secrets.token_urlsafe(12)
 
     async def create(ready: Settings) -> None:
         await _upgrade(ready, only_if_empty=True)
@@ -218,17 +218,19 @@ def _create_admin(settings: Settings, arguments: argparse.Namespace) -> None:
     with database(settings, shared=True) as ready:
         try:
             asyncio.run(create(ready))
+        except bootstrap.Taken as error:
+            if not arguments.if_missing:
+                raise Failure(str(error)) from None
+            return
         except bootstrap.Refused as error:
             raise Failure(str(error)) from None
     _say(f"administrator {arguments.username!r} made")
-    if given is None:
+    if not given:
         _say(f"password (shown once): {password}")
 
 
-def _openapi(settings: Settings, arguments: argparse.Namespace) -> None:
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(written(create_app(settings).openapi()))
-    _say(f"wrote {os.fspath(arguments.out)}")
+def _openapi(settings: Settings, _arguments: argparse.Namespace) -> None:
+    sys.stdout.write(written(create_app(settings).openapi()))
 
 
 def _say(line: str) -> None:

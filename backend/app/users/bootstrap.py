@@ -20,6 +20,10 @@ class Refused(ValueError):
     """This administrator cannot be made; the message says why."""
 
 
+class Taken(Refused):
+    """There is a user of this name already."""
+
+
 async def create_admin(engines: Engines, *, username: str, email: str, password: str) -> None:
     """Make a user who may do everything; raises Refused."""
     if not OWNER.fits(username) or len(username) > LONGEST_USERNAME:
@@ -29,7 +33,7 @@ async def create_admin(engines: Engines, *, username: str, email: str, password:
     hashed = await passwords.hashed(password)
     async with sessions(engines.background)() as session:
         if await session.scalar(select(col(User.id)).where(col(User.username) == username)):
-            raise Refused(f"there is a user {username!r} already")
+            raise Taken(f"there is a user {username!r} already")
         now = utc_now()
         group = await session.scalar(select(Group).where(col(Group.name) == DEFAULT_GROUP))
         if group is None:
