@@ -70,6 +70,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             background=background,
             scheduler=cast("Scheduler", _NoFarm()),
             cache=CacheStore(settings.cache),
+            files=CacheStore(settings.files),
             hub=hub,
             live=live,
             keys=await keys.load(background),
@@ -80,6 +81,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         )
         async with live.running():
             yield made
+        made.log_levels.revert_all()
     finally:
         await engines.dispose()
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from backend.app.admin.log_levels import LogLevels
 from backend.app.auth.keys import Keys
 from backend.app.auth.limits import WrongPasswords
 from backend.app.cache.store import CacheStore
@@ -40,10 +41,12 @@ class Services:
     keys: Keys
     wrong_passwords: WrongPasswords
     revoked_credentials: set[UUID]  #: of workers, whose short tokens may still be about
-    cache: CacheStore
+    cache: CacheStore  #: finished outputs
+    files: CacheStore  #: what people uploaded, under its hash; cleaning never looks here
     hub: Hub  #: who follows what
     live: Live  #: the hub's tasks
     locks: Locks = field(default_factory=Locks)  #: of experiments that are acted on
+    log_levels: LogLevels = field(default_factory=LogLevels)  #: changed while running
     clock: Clock = field(default=utc_now)
 
 

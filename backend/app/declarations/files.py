@@ -1,4 +1,4 @@
-"""Uploading a database's files: streamed to the cache folder, stored under their hash."""
+"""Uploading a database's files: streamed to a folder of their own, kept by their hash."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def upload(
     checks.check_file_path(path)
     await service.load_for_files(session, DATABASE, actor, name, version)
     await session.rollback()
-    store = await asyncio.to_thread(CacheStore, services.settings.cache)
-    sha256, size = await _receive(store, stream, services.settings.upload_limit, expected)
+    limit = services.settings.upload_limit
+    sha256, size = await _receive(services.files, stream, limit, expected)
     row = await service.load_for_files(session, DATABASE, actor, name, version)
     known = await queries.hashes(session, row.id)
     if path not in known and len(known) >= services.settings.database_files_limit:
