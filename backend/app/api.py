@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from backend.app.admin import routes as admin
 from backend.app.auth import routes as auth
 from backend.app.declarations import routes as declarations
 from backend.app.environments import routes as environments
@@ -26,6 +27,8 @@ NOUNS: tuple[APIRouter, ...] = (
     experiments.router,
     socket.router,
     worker_api.router,
+    admin.router,
+    admin.monitor_router,
 )
 
 

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from backend.app import problems
 from backend.app.problems import Place, RequestProblem
+from backend.scheduler.loop import UnavailableError
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -96,6 +97,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestProblem, _on_problem)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(UnavailableError, _on_standby)
     app.add_exception_handler(PoolTimeout, _on_busy)
     app.add_exception_handler(OperationalError, _on_busy)
     app.add_exception_handler(DBAPIError, _on_database)
@@ -177,6 +179,14 @@ async def _on_busy(request: Request, error: Exception) -> Response:
         problems.Unavailable(
             "the database does not answer in time; try again", headers={"Retry-After": "5"}
         ),
+    )
+
+
+async def _on_standby(request: Request, error: Exception) -> Response:
+    """The scheduler starts, stands by or comes back: soon it will take this."""
+    return problem_response(
+        request.scope,
+        problems.Unavailable(str(error), code="scheduler", headers={"Retry-After": "1"}),
     )
 
 

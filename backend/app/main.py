@@ -37,6 +37,8 @@ from backend.scheduler.loop import Scheduler
 class _NoFarm:
     """Until the scheduler stands."""
 
+    ready = True
+
     async def handle(self, *_events: events.Event) -> list[Any]:
         return []
 
