@@ -45,7 +45,7 @@ async def get_health() -> Health:
 @router.get("/readyz")
 async def get_readiness(request: Request, services: TheServices) -> Readiness:
     """Say whether work can be taken: database, schema, scheduler, event loop."""
-    await _scheduler_alive(services)
+    _require_scheduler(services)
     if request.app.state.metrics.last_lag._value.get() > WORST_LAG:
         raise problems.Unavailable("the event loop is late by seconds", code="loop_lag")
     try:
@@ -55,9 +55,8 @@ async def get_readiness(request: Request, services: TheServices) -> Readiness:
     return Readiness(revision=migrations.head())
 
 
-async def _scheduler_alive(services: TheServices) -> None:
-    alive = getattr(services.scheduler, "alive", True)
-    if not alive:
+def _require_scheduler(services: TheServices) -> None:
+    if not services.scheduler.ready:
         raise problems.Unavailable("the scheduler does not run", code="scheduler")
 
 

@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from backend.app.cache.store import CacheStore
 from backend.app.db.tables import Algorithm, DatabaseFile, DataFormat, Library, Toolchain
 from backend.app.services import Services
 from tests.people import People, Person
@@ -343,9 +342,7 @@ async def test_a_file_is_stored_under_its_hash(
         f"{database}/files/train/images 1.bin", content=content, params={"sha256": sha256}
     )
     assert answer.json() == {"path": "train/images 1.bin", "size": len(content), "sha256": sha256}
-    assert (
-        CacheStore(services.settings.cache).verified(sha256, len(content)).read_bytes() == content
-    )
+    assert services.files.verified(sha256, len(content)).read_bytes() == content
     listed = (await bo.client.get(f"{database}/files")).json()["items"]
     assert listed == [answer.json()]
     after = (await bo.client.get(database)).json()
@@ -364,7 +361,7 @@ async def test_a_file_that_arrives_damaged_is_refused(
     answer = await bo.client.put(f"{database}/files/a", content=b"arrived", params=params)
     assert answer.status_code == 422
     assert await session.scalar(select(func.count()).select_from(DatabaseFile)) == 0
-    assert not list((services.settings.cache / "incoming").iterdir())
+    assert not list((services.settings.files / "incoming").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -423,7 +420,7 @@ async def test_200_megabytes_without_a_length_are_refused_on_the_way(
     answer = await bo.client.put(f"{database}/files/big", content=endless())
     assert answer.status_code == 413
     assert await session.scalar(select(func.count()).select_from(DatabaseFile)) == 0
-    assert not list((services.settings.cache / "incoming").iterdir())
+    assert not list((services.settings.files / "incoming").iterdir())
 
 
 async def test_files_are_the_owners(people: People, bo: Person, database: str) -> None:
