@@ -1,7 +1,8 @@
 """Folders laid out as BEAT lays out its prefixes: declarations with their code and notes.
 
     <kind>/<owner>/<name>/<version>.json      code beside it as <version>.py, notes as .md or .rst
-    databases/<name>/<version>.json           protocoltemplates/<name>/<version>.json
+    databases/<name>/<version>.json           its data files in <version>/
+    protocoltemplates/<name>/<version>.json
     experiments/<owner>/<owner>/<name>/<version>/<experiment>.json      (of that toolchain)
 
 A library is `<version>.py`, or a folder `<version>/` of Python files.
@@ -27,7 +28,7 @@ class BadPrefix(GristmillError, ValueError):
     """A folder that does not hold what its layout says, or a file in it that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Declared:
     """One version of something, with what lies beside it."""
 
@@ -37,6 +38,7 @@ class Declared:
     source: str = ""  #: of an algorithm or a database's views
     files: Mapping[str, str] = field(default_factory=dict)  #: of a library: path -> text
     documentation: str = ""
+    data: Mapping[str, Path] = field(default_factory=dict)  #: of a database: path -> file
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,15 @@ def _declared(kind: str, ref: str, path: Path, templates: Mapping[str, Any]) -> 
     one = Declared(kind, ref, declaration, documentation=_beside(path, ".md", ".rst"))
     if kind == "libraries":
         return replace(one, files=_library_files(path))
-    return replace(one, source=_beside(path, ".py"))
+    source = _beside(path, ".py")
+    return replace(one, source=source, data=_data_files(path) if kind == "databases" else {})
+
+
+def _data_files(path: Path) -> dict[str, Path]:
+    """Return the files of a database: everything in the folder of its version."""
+    folder = path.with_suffix("")
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file for file in files}
 
 
 def _library_files(path: Path) -> dict[str, str]:
