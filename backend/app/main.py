@@ -104,6 +104,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # their page loads scripts from elsewhere, which our policy forbids
         redoc_url=None,
+        redirect_slashes=False,  # a path is what it is, or is not there
         openapi_url=f"{api.PREFIX}/openapi.json",
         generate_unique_id_function=operation_id,
     )
