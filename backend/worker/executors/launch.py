@@ -19,7 +19,7 @@ SCRIPT = """
 ulimit -c 0; ulimit -n "$1"; ulimit -f "$2"; shift 2
 echo 1000 2>/dev/null >/proc/self/oom_score_adj
 while [ "$1" != -- ]; do echo $$ >"$1" || exit 126; shift; done
-shift; exec "$@"
+shift; unset PWD OLDPWD; exec "$@"
 """
 MARK = "GRISTMILL_ATTEMPT"  #: in the environment of a job's processes
 

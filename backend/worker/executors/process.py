@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import selectors
 import shutil
@@ -42,6 +43,7 @@ LOOK_DISK = 0.5  #: seconds between two looks at the job folder
 GRACE = 1.0  #: seconds between SIGTERM and SIGKILL
 CHUNK = 2**20
 GENTLE = frozenset({Reason.CANCELLED, Reason.RETURNED, Reason.TIME})  #: SIGTERM first
+CHILD = re.compile(rb'"child-pid": *(\d+)[^\d]')
 MESSAGE_LIMIT = 64 * 1024  #: bytes of one message line
 
 
@@ -86,6 +88,11 @@ class ProcessExecutor:
     def _start_cold(
         self, job: PreparedJob, inputs: tuple[tuple[Path, str], ...]
     ) -> tuple[Started, Group]:
+        # what is to be mounted over must be there first
+        for path in (job.folder / "job.json", *(job.folder / place for _, place in inputs)):
+            if self._sandbox.job is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
         group = self._group(job.attempt)
         group.limit(job.limits.memory_mb, self._quotas.processes)
         return self._start(
@@ -206,6 +213,7 @@ class ProcessHandle:
         self._pid = started.process.pid
         self._first: int | None = None  #: process 1 of the job's PID namespace, as we number it
         self._first_fd: int | None = None
+        self._info = b""
         self._next_look = self._begun
         self._next_disk = self._begun + LOOK_DISK
         self._wall = 0.0
@@ -288,9 +296,11 @@ class ProcessHandle:
         return True
 
     def _learn(self, data: bytes) -> None:
-        """Bubblewrap says which process is the first of the namespace."""
-        with contextlib.suppress(ValueError):
-            self._first = int(json.loads(data)["child-pid"])
+        """Bubblewrap says, piece by piece, which process is the first of the namespace."""
+        self._info += data
+        found = CHILD.search(self._info)
+        if found is not None and self._first is None:
+            self._first = int(found[1])
             with contextlib.suppress(ProcessLookupError):
                 self._first_fd = os.pidfd_open(self._first)
 

@@ -69,7 +69,10 @@ def arguments(view: View, environment: Mapping[str, str], filter_fd: int, info_f
         words += ["--setenv", name, value]
     # /tmp before the binds: an environment may lie below it, and must not be covered
     words += [*_system(), *_bounded(view), *_environment(view), *_job(view)]
-    words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", JOB]
+    # read-only /proc: a job of root's is root to /proc/sys, even inside its user namespace
+    for folder in ("/proc", "/dev", "/"):
+        words += ["--remount-ro", folder]
+    words += ["--chdir", JOB]
     return b"".join(word.encode() + b"\0" for word in words)
 
 

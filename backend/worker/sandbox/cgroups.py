@@ -81,6 +81,15 @@ class Groups:
         """How the memory limit is held, as the server's page says it."""
         return "polling" if self.memory is None else f"cgroup-v{self.version}"
 
+    def sweep(self) -> None:
+        """Remove the groups of workers that are gone."""
+        for parent in {self.memory, self.pids} - {None}:
+            assert parent is not None
+            for folder in parent.glob("gristmill-*-*"):
+                worker = folder.name.split("-")[1]
+                if worker.isdigit() and not Path("/proc", worker).exists():
+                    Group(memory=folder).remove()
+
     def make(self, name: str) -> Group:
         """Make the groups of a job."""
         group = Group(version=self.version)
