@@ -17,6 +17,7 @@ from gristmill.simulators.frontend import (
     each_member,
     kept_environment,
     read_options,
+    signal_number,
 )
 
 SUBMIT_FLAGS = ("-f", "-h", "-I", "-V", "-X", "-x", "-z", "-n", "-E", "--version")
@@ -32,16 +33,6 @@ RELATIONS = {
     "afteranyarray": "any",
 }
 SIZES = {"": 1, "b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
-SIGNALS = {
-    "HUP": 1,
-    "INT": 2,
-    "KILL": 9,
-    "USR1": 10,
-    "USR2": 12,
-    "TERM": 15,
-    "CONT": 18,
-    "STOP": 19,
-}
 _ID = re.compile(r"(\d+)(\[(?:\d*)\])?(?:\.(\S+))?")
 
 
@@ -189,12 +180,12 @@ def base_environment(request: Call, own: Mapping[str, str]) -> dict[str, str]:
     return {**have, **listed, **own}
 
 
-def output_path(request: Call, given: str, default: str) -> str:
+def output_path(directory: str, given: str, default: str) -> str:
     """-o and -e: `[host:]path`, from the folder of the submission; a folder takes the default."""
     path = re.sub(r"^[\w.-]+:(?=/)", "", given)
     if not path:
-        return str(Path(request.directory, default))
-    full = Path(request.directory, path)
+        return str(Path(directory, default))
+    full = Path(directory, path)
     return str(full / default) if path.endswith("/") or full.is_dir() else str(full)
 
 
@@ -335,8 +326,8 @@ class PbsFrontEnd(FrontEnd):
                 cancel(request.farm, target, request.now)
         if "-x" in options and rc == 35:
             for id in options.rest:
-                if job := request.farm.get(key_of(id) or ""):
-                    request.farm.delete(job)
+                if ended := request.farm.get(key_of(id) or ""):
+                    request.farm.delete(ended)
             return Answer()
         return Answer("", "".join(said), rc)
 
@@ -346,7 +337,7 @@ class PbsFrontEnd(FrontEnd):
         if name in ("SUSPEND", "RESUME", "ADMIN-SUSPEND"):
             said = [f"qsig: Unauthorized Request  {id}\n" for id in options.rest]
             return Answer("", "".join(said), 159)
-        number = int(name) if name.isdigit() else SIGNALS.get(name, 0)
+        number = signal_number(name)
         if not number:
             said = [f"qsig: Unknown Signal {id}\n" for id in options.rest]
             return Answer("", "".join(said), 172)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 import pwd
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gristmill.simulators.farm import Ending, Farm, Job, State, end_waiting
 
@@ -27,7 +28,10 @@ NOISE = (
 MANAGERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "openpbs": (
         "openpbs",
-        ("qsub", "qstat", "qdel", "qhold", "qrls", "qsig", "qselect", "pbsnodes", "tracejob"),
+        (
+            *("qsub", "qstat", "qdel", "qhold", "qrls", "qsig", "qselect", "pbsnodes", "tracejob"),
+            "pbs_hostn",
+        ),
     ),
     "torque": (
         "torque",
@@ -89,7 +93,7 @@ class FrontEnd:
     kills_for_memory = True
     limits_address_space = False
     # what the commands print, by command (`*`: any), when the daemon is down
-    down: Mapping[str, Answer] = {"*": Answer("", "connection refused\n", 1)}
+    down: ClassVar[Mapping[str, Answer]] = {"*": Answer("", "connection refused\n", 1)}
     # what a command prints when it had its effect but its answer was lost
     lost: Answer = Answer("", "timed out\n", 1)
 
@@ -143,7 +147,8 @@ def answer(front: FrontEnd, name: str, request: Call) -> tuple[bytes, bytes, int
         said = front.command(name)(request)
     if fault and kind in ("slow", "hang"):
         time.sleep(fault["seconds"])
-    return _SPOIL.get(kind, lambda _, said: _bytes(said))(front, said)
+    spoil = _SPOIL.get(kind)
+    return spoil(front, said) if spoil else _bytes(said)
 
 
 def _bytes(said: Answer) -> tuple[bytes, bytes, int]:
@@ -276,6 +281,14 @@ def indices(text: str) -> list[int]:
         first, _, last = span.partition("-")
         found.extend(range(int(first), int(last or first) + 1, int(step or 1)))
     return found
+
+
+def signal_number(name: str) -> int:
+    """`USR1`, `SIGUSR1` and `10` are 10; 0 when there is no such signal."""
+    if name.isdigit():
+        return int(name)
+    word = f"SIG{name.upper().removeprefix('SIG')}"
+    return int(signal.Signals[word]) if word in signal.Signals.__members__ else 0
 
 
 def kib(job: Job) -> int:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gristmill.simulators import _pbs
 from gristmill.simulators._pbs import PbsFrontEnd, Wrong
@@ -68,7 +68,7 @@ STATUS = {Ending.WALLTIME: -29, Ending.MEMORY: -27, Ending.LAUNCH: -1, Ending.NO
 class OpenPbs(PbsFrontEnd):
     """The server `pbs` on one host."""
 
-    down = {
+    down: ClassVar[Mapping[str, Answer]] = {
         "*": Answer("", "Connection refused\nCouldn't connect to cluster: farm\n", 162),
         "qsub": Answer("", NO_SERVER.format(host="farm"), 162),
         "qstat": Answer(
@@ -206,8 +206,7 @@ class OpenPbs(PbsFrontEnd):
             default = f"{job.name}.{kind}{job.number}"
             if job.is_array or job.index is not None:
                 default += ".^array_index^"
-            request = _At(job.native["workdir"])
-            path = _pbs.output_path(request, job.native[key], default)  # type: ignore[arg-type]
+            path = _pbs.output_path(job.native["workdir"], job.native[key], default)
             index = "^array_index^" if job.index is None else str(job.index)
             found.append(path.replace("^array_index^", index))
         return found[0], found[1]
@@ -436,6 +435,9 @@ class OpenPbs(PbsFrontEnd):
                 lines.append(f"     {name} = {text}")
         return Answer("\n".join(lines) + "\n\n")
 
+    def pbs_hostn(self, request: Call) -> Answer:
+        return Answer(f"primary name: {request.farm.settings.host}\n")
+
     def tracejob(self, request: Call) -> Answer:
         options = read_options(request.words, ("-v", "-a", "-s", "-l", "-m"), ("-n", "-p", "-c"))
         said, found = "", ""
@@ -450,13 +452,6 @@ class OpenPbs(PbsFrontEnd):
                 found += f"\n{stamp}  S    {what}"
             found += "\n"
         return Answer(found, said, 0)
-
-
-class _At:
-    """A place to read paths from, where there is no call."""
-
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
 
 
 def begin_time(text: str, now: float) -> float:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.sax.saxutils import escape
 
 from gristmill.simulators import _pbs
@@ -67,7 +67,10 @@ RESOURCES = [
     "file",
 ]
 STATUS = {Ending.WALLTIME: -11, Ending.MEMORY: -10, Ending.CANCELLED: 271, Ending.DEPENDENCY: 271}
-AWAY = "Error communicating with {0}\n{1}: cannot connect to server farm (errno=15137) could not connect to trqauthd\n"
+AWAY = (
+    "Error communicating with {0}\n{1}: cannot connect to server farm (errno=15137) "
+    "could not connect to trqauthd\n"
+)
 DEFAULT_WALLTIME = 3600
 
 
@@ -77,7 +80,7 @@ class Torque(PbsFrontEnd):
     kills_for_memory = False
     limits_address_space = True
     lost = Answer("", "qsub: Communication failure (DIS error)\n", 33)
-    down = {
+    down: ClassVar[Mapping[str, Answer]] = {
         "*": Answer("", AWAY.format("farm", "qsub"), 33),
         "qstat": Answer("", AWAY.format("farm", "qstat"), 33),
         "pbsnodes": Answer("", AWAY.format("farm", "pbsnodes"), 1),
@@ -160,7 +163,7 @@ class Torque(PbsFrontEnd):
             submitted=request.now,
             native={
                 "resources": found,
-                "workdir": options.last("-d") or request.directory,
+                "workdir": request.directory,
                 "from": request.directory,
                 "out": options.last("-o"),
                 "err": options.last("-e"),
@@ -221,8 +224,8 @@ class Torque(PbsFrontEnd):
             tail = "" if job.index is None else f"-{job.index}"
             given = job.native[key].replace("$PBS_JOBID", f"{job.key}.farm")
             given = given.replace("$PBS_ARRAYID", "" if job.index is None else str(job.index))
-            place = _Place(job.native["from"])
-            path = _pbs.output_path(place, given, f"{job.name}.{kind}{job.number}{tail}")  # type: ignore[arg-type]
+            default = f"{job.name}.{kind}{job.number}{tail}"
+            path = _pbs.output_path(job.native["from"], given, default)
             found.append(path + (tail if given and tail and str(job.index) not in given else ""))
         return found[0], found[1]
 
@@ -439,11 +442,6 @@ class Torque(PbsFrontEnd):
 
 def target_is_array(target: Job | None) -> bool:
     return target is not None and target.is_array
-
-
-class _Place:
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
 
 
 class _Moment(float):
