@@ -110,7 +110,7 @@ async def group_views(session: AsyncSession, groups: Collection[Group]) -> list[
         .where(col(GroupMember.group_id).in_([group.id for group in groups]))
         .group_by(col(GroupMember.group_id))
     )
-    counts = dict(await session.execute(query))
+    counts = dict((await session.execute(query)).tuples().all())
     return [GroupView(**group.model_dump(), members=counts.get(group.id, 0)) for group in groups]
 
 
