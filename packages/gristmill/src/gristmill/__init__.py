@@ -5,6 +5,51 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+__all__ = [
+    "Accounting",
+    "ArraySpec",
+    "AsyncResourceManager",
+    "BadValue",
+    "Cause",
+    "Change",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "GridEngine",
+    "GristmillError",
+    "GroupOfJobs",
+    "Hold",
+    "HtCondor",
+    "Job",
+    "JobGroup",
+    "JobHandle",
+    "JobState",
+    "LoadLeveler",
+    "Local",
+    "Lsf",
+    "Moab",
+    "Oar",
+    "Outcome",
+    "Pbs",
+    "PbsPro",
+    "Record",
+    "Relation",
+    "ResourceManager",
+    "Run",
+    "Site",
+    "Slurm",
+    "SubmitFailed",
+    "SystemHold",
+    "Torque",
+    "Unsupported",
+    "UserHold",
+    "WaitTimeout",
+    "Why",
+    "aconnect",
+    "connect",
+    "create_job",
+    "get_driver",
+]
+
 # name -> module; each is loaded when it is first asked for, so that `import gristmill` is quick
 _PLACES = {
     "Accounting": "records",
@@ -52,48 +97,45 @@ _PLACES = {
 }
 
 if TYPE_CHECKING:
-    from gristmill.arrays import ArraySpec as ArraySpec
-    from gristmill.connecting import aconnect as aconnect
-    from gristmill.connecting import connect as connect
-    from gristmill.drivers import GridEngine as GridEngine
-    from gristmill.drivers import HtCondor as HtCondor
-    from gristmill.drivers import LoadLeveler as LoadLeveler
-    from gristmill.drivers import Local as Local
-    from gristmill.drivers import Lsf as Lsf
-    from gristmill.drivers import Moab as Moab
-    from gristmill.drivers import Oar as Oar
-    from gristmill.drivers import Pbs as Pbs
-    from gristmill.drivers import PbsPro as PbsPro
-    from gristmill.drivers import Slurm as Slurm
-    from gristmill.drivers import Torque as Torque
-    from gristmill.drivers import get_driver as get_driver
-    from gristmill.errors import BadValue as BadValue
-    from gristmill.errors import DependencyNeverSatisfied as DependencyNeverSatisfied
-    from gristmill.errors import GristmillError as GristmillError
-    from gristmill.errors import SubmitFailed as SubmitFailed
-    from gristmill.errors import Unsupported as Unsupported
-    from gristmill.errors import WaitTimeout as WaitTimeout
-    from gristmill.jobs import Dependency as Dependency
-    from gristmill.jobs import GroupOfJobs as GroupOfJobs
-    from gristmill.jobs import Hold as Hold
-    from gristmill.jobs import Job as Job
-    from gristmill.jobs import JobGroup as JobGroup
-    from gristmill.jobs import JobState as JobState
-    from gristmill.jobs import Relation as Relation
-    from gristmill.jobs import SystemHold as SystemHold
-    from gristmill.jobs import UserHold as UserHold
-    from gristmill.jobs import create_job as create_job
-    from gristmill.records import Accounting as Accounting
-    from gristmill.records import Cause as Cause
-    from gristmill.records import Outcome as Outcome
-    from gristmill.records import Record as Record
-    from gristmill.records import Why as Why
-    from gristmill.service import AsyncResourceManager as AsyncResourceManager
-    from gristmill.service import Change as Change
-    from gristmill.service import JobHandle as JobHandle
-    from gristmill.service import ResourceManager as ResourceManager
-    from gristmill.service import Run as Run
-    from gristmill.site import Site as Site
+    from gristmill.arrays import ArraySpec
+    from gristmill.connecting import aconnect, connect
+    from gristmill.drivers import (
+        GridEngine,
+        HtCondor,
+        LoadLeveler,
+        Local,
+        Lsf,
+        Moab,
+        Oar,
+        Pbs,
+        PbsPro,
+        Slurm,
+        Torque,
+        get_driver,
+    )
+    from gristmill.errors import (
+        BadValue,
+        DependencyNeverSatisfied,
+        GristmillError,
+        SubmitFailed,
+        Unsupported,
+        WaitTimeout,
+    )
+    from gristmill.jobs import (
+        Dependency,
+        GroupOfJobs,
+        Hold,
+        Job,
+        JobGroup,
+        JobState,
+        Relation,
+        SystemHold,
+        UserHold,
+        create_job,
+    )
+    from gristmill.records import Accounting, Cause, Outcome, Record, Why
+    from gristmill.service import AsyncResourceManager, Change, JobHandle, ResourceManager, Run
+    from gristmill.site import Site
 
 
 def __getattr__(name: str) -> object:

@@ -191,11 +191,19 @@ class Spec:
         return {
             item.name: value
             for item in fields(self)
-            if (value := getattr(self, item.name)) not in _UNSET
+            if _is_set(item.name, value := getattr(self, item.name))
         }
 
 
-_UNSET: tuple[Any, ...] = (None, (), {}, False, frozenset())
+def _is_set(name: str, value: Any) -> bool:
+    """0 is a priority, and `requeue=False` is a wish; other flags count only when they are on."""
+    if isinstance(value, bool):
+        return value or name == "requeue"
+    if isinstance(value, (tuple, frozenset, Mapping)):
+        return bool(value)
+    return value is not None
+
+
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

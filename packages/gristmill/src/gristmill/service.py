@@ -668,7 +668,7 @@ class AsyncResourceManager(_Client):
     async def watch(
         self,
         *targets: object,
-        timeout: float | None = None,  # noqa: ASYNC109  # the blocking client has it too
+        timeout: float | None = None,
     ) -> AsyncIterator[Change]:
         entries = await self._do(self._entries_of(targets))
         end = None if timeout is None else self.core.clock() + timeout
@@ -687,7 +687,7 @@ class AsyncResourceManager(_Client):
                 raise WaitTimeout(f"{_open(entries)} jobs had not ended after {timeout} s")
             await asyncio.sleep(self._pause(turn, left))
 
-    async def wait(self, *targets: object, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def wait(self, *targets: object, timeout: float | None = None) -> None:
         async for _ in self.watch(*targets, timeout=timeout):
             pass
 

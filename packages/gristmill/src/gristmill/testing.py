@@ -9,9 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gristmill.commands import Command, Output
 from gristmill.transports.base import Transport
+
+if TYPE_CHECKING:
+    from gristmill.conformance import Limits
+    from gristmill.service import ResourceManager
 
 
 class FakeTransport(Transport):
@@ -76,3 +81,10 @@ def recorded(path: str | Path) -> dict[str, Output]:
             key = f"{command} #{count}"
         found[key] = Output(entry["stdout"], entry["stderr"], int(entry["rc"]))
     return found
+
+
+def exercise(connect: Callable[[], ResourceManager], limits: Limits | None = None) -> None:
+    """Run the conformance suite: see `gristmill.conformance`. Raises AssertionError."""
+    from gristmill import conformance
+
+    conformance.exercise(connect, limits)

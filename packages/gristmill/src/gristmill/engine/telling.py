@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from gristmill.engine import watching
@@ -61,10 +62,8 @@ def accounting(core: Core, entry: Entry, part: Part) -> Flow[Accounting]:
     question = core.dialect.accounting(part.id or "", part.submitted)
     found = Accounting(id=part.id or "", source=Source.NONE)
     if question is not None:
-        try:
+        with contextlib.suppress(HistoryUnavailable):
             found = yield from ask(question, core.policy)
-        except HistoryUnavailable:
-            pass
     yield from watching.refresh(core, [entry])
     record = part.record
     filled = {

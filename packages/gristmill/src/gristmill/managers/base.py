@@ -324,6 +324,10 @@ class Sheet:
     def refuse(self, attribute: str, why: str) -> None:
         self._note(attribute, Fate.REFUSED, "", why)
 
+    def refuse_native(self, option: str, why: str) -> None:
+        """Refuse one raw option."""
+        self.notes.append(Note("native", Fate.REFUSED, option, "", why))
+
     def native(self, key: str = r"(--?[A-Za-z][\w-]*)") -> None:
         """Add the job's raw options of this manager.
 
@@ -336,7 +340,7 @@ class Sheet:
             name = match[1] if (match := re.match(key, option)) else option
             if name in taken:
                 why = f"{option!r} and {taken[name]!r} (from an attribute) set the same thing"
-                self.notes.append(Note("native", Fate.REFUSED, option, "", why))
+                self.refuse_native(option, why)
             else:
                 self.notes.append(Note("native", Fate.EXACT, option, option))
                 self.lines.append(option)

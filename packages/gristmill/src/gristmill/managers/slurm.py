@@ -607,6 +607,8 @@ def _record_fields(
 ) -> dict[str, Any]:
     """A waiting job's StartTime is a forecast, a running one's EndTime its limit: not told."""
     waits = state in (JobState.QUEUED, JobState.HELD)
+    if state is JobState.CANCELLED and not code:
+        code = None  # Slurm says 0 of a job that never ran or was stopped
     return {
         "state": state,
         "native_state": values["State"],
