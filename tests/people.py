@@ -78,6 +78,13 @@ class People:
             await session.commit()
         return await self._signed_in(user)
 
+    async def again(self, username: str) -> Person:
+        """Sign an existing user in."""
+        async with self._services.sessions() as session:
+            user = await session.scalar(select(User).where(col(User.username) == username))
+        assert user is not None
+        return await self._signed_in(user)
+
     async def _signed_in(self, user: User) -> Person:
         async with self.anonymous() as client:
             form = {"username": user.username, "password": PASSWORD}

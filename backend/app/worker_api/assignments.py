@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -46,7 +45,7 @@ class _World:
 
 
 async def build(
-    session: AsyncSession, store: CacheStore, files: Path, leases: Sequence[Lease]
+    session: AsyncSession, store: CacheStore, files: CacheStore, leases: Sequence[Lease]
 ) -> list[Assignment | Lacking]:
     """Return an assignment for each lease, in order; `files` holds what people uploaded."""
     if not leases:
@@ -85,7 +84,7 @@ def _database(algorithm: str) -> tuple[str, int]:
 
 
 def _assignment(
-    world: _World, store: CacheStore, files: Path, lease: Lease
+    world: _World, store: CacheStore, files: CacheStore, lease: Lease
 ) -> Assignment | Lacking:
     row = world.blocks.get(lease.block)
     if row is None:
@@ -143,12 +142,12 @@ def _sources(row: Any, world: _World) -> dict[str, str] | None:
     }
 
 
-def _import_data(job: Mapping[str, Any], store: CacheStore, files: Path) -> str | None:
+def _import_data(job: Mapping[str, Any], store: CacheStore, files: CacheStore) -> str | None:
     """Have a database's uploaded files in the cache, as links; return the path of a lost one."""
     for file in job["data"]:
         if store.has(file["sha256"], file["size"]):
             continue
-        if not store.take_link(files / stored_path(file["sha256"]), file["sha256"], file["size"]):
+        if not store.take_link(files.path(file["sha256"]), file["sha256"], file["size"]):
             return str(file["path"])
     return None
 

@@ -24,9 +24,7 @@ async def poll(services: Services, worker: WorkerActor, said: schemas.Poll) -> s
     async with services.background() as session:
         # again: while this process waited, another may have registered under the name
         standing = await registration.in_force(session, worker, said.session)
-        made = await assignments.build(
-            session, services.cache, services.settings.files, work.leases
-        )
+        made = await assignments.build(session, services.cache, services.files, work.leases)
     await _give_up(services, str(worker.id), [one for one in made if isinstance(one, Lacking)])
     ready = [one for one in made if isinstance(one, Assignment)]
     return schemas.PollReply.of(ready, work.cancel, standing.state is WorkerState.DRAINING)

@@ -7,6 +7,7 @@ started and finished goes to the scheduler, which commits before we answer.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from backend.app.worker_api.schemas import OutputFile, Report, Usage
 from backend.scheduler.core.events import Event, Finished, Outcome, Started
 from backend.scheduler.core.model import Failure, FailureKind
 from gristmill import protocol
+from gristmill.formats.documents import check_document
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -217,6 +219,10 @@ def _untrue(report: Report, job: dict[str, Any] | None) -> Failure | None:
 def _untrue_results(results: dict[str, Any] | None) -> Failure | None:
     if results is None:
         return _bad_output("the analyzer wrote no results")
+    if len(json.dumps(results)) > LARGEST_RESULTS:
+        return _bad_output(f"the results are larger than {LARGEST_RESULTS:,} bytes")
+    for problem in check_document(results):
+        return _bad_output(f"the results cannot be stored: {problem.message} at {problem.pointer}")
     for name, result in results.items():
         if not isinstance(result, dict) or not isinstance(result.get("type"), str):
             return _bad_output(f"the result {name[:100]!r} has no type")

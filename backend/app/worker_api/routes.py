@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse
 
 from backend.app.auth.actors import WorkerCredentialToken, WorkerToken
 from backend.app.clock import Now
 from backend.app.problems import Malformed
-from backend.app.routing import api_router
+from backend.app.routing import PROBLEM_RESPONSE, operation_id
 from backend.app.services import TheServices
 from backend.app.worker_api import files, polling, registration, reports, schemas
 
-router = api_router("worker")
+#: Bodies are not read strictly: a NUL in a log is no reason to refuse the batch it is in.
+router = APIRouter(
+    tags=["worker"], responses=PROBLEM_RESPONSE, generate_unique_id_function=operation_id
+)
 
 AttemptId = Annotated[str, Path(max_length=80, pattern=r"^[0-9a-f-]{36}\.\d{1,9}\.\d{1,9}$")]
 FileName = Annotated[str, Path(max_length=200)]
