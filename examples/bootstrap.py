@@ -4,8 +4,11 @@
 
 Signs in as `--admin` and makes: the environment `Python 1`, the queues `default` and `long`, a
 group with a right, the user `demo`, a credential for the worker `local`, and, as `demo`, the
-handwritten-digits example. Writes into FOLDER, readable by its owner only: `demo-password`,
-`worker-token` and `worker.toml`.
+declarations of the handwritten-digits example. Writes into FOLDER, readable by its owner only:
+`demo-password`, `worker-token` and `worker.toml`.
+
+With `--experiment`, also the experiment of the example. It asks for two slots of `default`, which
+are there once the worker is: this waits for it.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ import json
 import os
 import secrets
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gristmill.client import Client
 from gristmill.errors import GristmillError
+from gristmill.formats import configured
 from gristmill.prefixes import owned_by, read_prefix
 
 DIGITS = Path(__file__).resolve().parent / "digits"
@@ -53,6 +58,11 @@ RIGHTS = {
 }
 WORKER = "local"
 DEMO = "demo"
+WORKER_SECONDS = 60  #: until the first worker must be there
+
+
+class NoWorker(GristmillError):
+    """No worker came to give the queue its slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +95,31 @@ def administer(client: Client, data: Path) -> Made:
     return Made(password)
 
 
-def give_example(client: Client) -> str:
-    """Publish the digits and create their experiment; say what was done."""
+def publish_example(client: Client) -> str:
+    """Publish the digits; say what was done."""
     published = client.publish(DIGITS)
+    return f"{len(published.created)} declarations published, {len(published.unchanged)} were there"
+
+
+def create_experiment(client: Client) -> str:
+    """Create the experiment of the digits, once; say what was done."""
     [one] = owned_by(read_prefix(DIGITS), client.me().username).experiments
     if any(found.name == one.name for found in client.experiments(q=one.name)):
-        return f"The experiment {one.name!r} of {DEMO} is there already"
+        return f"the experiment {one.name!r} is there already"
+    wait_for_slots(client, max(each.slots for each in configured(one.declaration)))
     client.create_experiment(one.name, toolchain=one.toolchain, declaration=one.declaration)
-    return f"{len(published.created)} declarations and the experiment {one.name!r} are {DEMO}'s"
+    return f"the experiment {one.name!r} is made"
+
+
+def wait_for_slots(client: Client, slots: int) -> None:
+    """Return when the queue `default` has so many slots for the user: when a worker is there."""
+    for _ in range(WORKER_SECONDS * 5):
+        if any(queue.name == "default" and queue.slots >= slots for queue in client.my_queues()):
+            return
+        time.sleep(0.2)
+    raise NoWorker(
+        f"no worker with {slots} slots came within {WORKER_SECONDS} seconds; see its log"
+    )
 
 
 def worker_file(data: Path, python: Path) -> str:
@@ -134,6 +161,7 @@ def main() -> int:
     )
     parser.add_argument("--environment", type=Path, required=True, help="its Python")
     parser.add_argument("--admin", default="admin", help="username; password in GRISTMILL_PASSWORD")
+    parser.add_argument("--experiment", action="store_true", help="make the experiment too")
     arguments = parser.parse_args()
     password = os.environ.get("GRISTMILL_PASSWORD")
     if not password:
@@ -145,7 +173,9 @@ def main() -> int:
         keep(arguments.data / "worker.toml", worker_file(arguments.data, arguments.environment))
         with Client(arguments.url) as demo:
             demo.sign_in(DEMO, made.demo_password)
-            print(give_example(demo))
+            print(f"As {DEMO}: {publish_example(demo)}")
+            if arguments.experiment:
+                print(f"As {DEMO}: {create_experiment(demo)}")
     except GristmillError as error:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 1

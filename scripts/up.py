@@ -103,7 +103,8 @@ def main() -> int:
         )  # fmt: skip
         bootstrap = [sys.executable, "examples/bootstrap.py", url, "--data", str(DATA),
                      "--environment", str(ENVIRONMENT)]  # fmt: skip
-        subprocess.run(bootstrap, cwd=ROOT, env={**env, "GRISTMILL_PASSWORD": password}, check=True)
+        as_admin = {**env, "GRISTMILL_PASSWORD": password}
+        subprocess.run(bootstrap, cwd=ROOT, env=as_admin, check=True, stdout=subprocess.DEVNULL)
         worker = start(
             "worker",
             ["-m", "backend.worker", "--server", url, "--config", str(DATA / "worker.toml"),
@@ -111,6 +112,7 @@ def main() -> int:
             env,
         )  # fmt: skip
         parts.append(worker)
+        subprocess.run([*bootstrap, "--experiment"], cwd=ROOT, env=as_admin, check=True)
         print(f"\n  Gristmill runs at   {url}\n  Sign in as          {ADMIN}"
               f"\n  with the password   {password}\n\n  Logs are in {DATA}; Ctrl-C stops all.\n",
               flush=True)  # fmt: skip
