@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from backend.worker.connection import Connection, Pauses, Refused, Unreachable
+from backend.worker.connection import Connection, Fenced, Pauses, Refused, Unauthorised, Unreachable
 from gristmill.protocol import StoredFile
 
 PATIENCE = 30.0  #: seconds that a file may take to appear in a shared folder (network file systems)
@@ -80,21 +80,16 @@ class Inputs:
     def _download(self, address: str, stored: StoredFile, path: Path) -> None:
         partial = path.with_suffix(".part")
         pauses, tries = Pauses(), 0
-        while True:
-            have = partial.stat().st_size if partial.exists() else 0
-            if have < stored.size or not stored.size:
-                try:
-                    self._more(address, partial, have, stored.size)
-                except Unreachable as error:
-                    now = partial.stat().st_size if partial.exists() else 0
-                    tries = 0 if now > have else tries + 1
-                    if tries >= TRIES:
-                        raise FetchFailed(f"an input cannot be fetched: {error}") from error
-                    self._pause(pauses.next())
-                    continue
-                except Refused as error:
-                    raise FetchFailed(f"the server does not give an input: {error}") from error
-            break
+        while (have := _size(partial)) < stored.size or not partial.exists():
+            try:
+                self._more(address, partial, have, stored.size)
+            except (Unreachable, Unauthorised) as error:
+                tries = 0 if _size(partial) > have else tries + 1
+                if tries >= TRIES:
+                    raise FetchFailed(f"an input cannot be fetched: {error}") from error
+                self._pause(pauses.next())
+            except (Refused, Fenced) as error:
+                raise FetchFailed(f"the server does not give an input: {error}") from error
         self._accept(partial, stored, path)
 
     def _more(self, address: str, partial: Path, have: int, size: int) -> None:
@@ -129,6 +124,10 @@ class Inputs:
                 if path.name not in self._pinned:
                     path.unlink(missing_ok=True)
                     total -= found.st_size
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 @contextmanager

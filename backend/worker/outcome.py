@@ -189,5 +189,7 @@ def _output(name: str, told: Mapping[str, Any], folder: Path) -> WrittenOutput:
     assert isinstance(first, int)
     assert isinstance(last, int)
     assert isinstance(rows, int)
+    if rows < 1 or first < 0 or last < first:
+        raise BadResult(f"the output {name!r} holds no data: its inputs were empty")
     path = folder / "outputs" / f"{name}.arrow"
     return WrittenOutput(name=name, path=path, first=first, last=last, rows=rows)

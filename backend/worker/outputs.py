@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from backend.worker.connection import Connection, Pauses, Refused, Unreachable
+from backend.worker.connection import Connection, Fenced, Pauses, Refused, Unauthorised, Unreachable
 from backend.worker.outcome import WrittenOutput, open_plain
 from gristmill.protocol import OutputFile
 
@@ -70,20 +70,20 @@ class Outputs:
                     return
                 params = {"offset": offset, "size": size, "sha256": digest}
                 answer = self.connection.put(address, params, _from(file, offset))
-                if answer.status_code != 409:  # another offset than the server's: ask again
+                if "Upload-Offset" not in answer.headers or answer.is_success:
                     self.connection.check(answer)
                     return
-            except Unreachable:
+                # the server has another part of the file than we thought, or a damaged one
                 self.pause(pauses.next())
-            except Refused as error:
+            except (Unreachable, Unauthorised):  # the next heartbeat brings a new token
+                self.pause(pauses.next())
+            except (Refused, Fenced) as error:
                 raise StoreFailed(f"the server does not take an output: {error}") from error
         raise StoreFailed("an output cannot be sent: the connection breaks again and again")
 
     def _offset(self, address: str) -> int:
         """Ask how much of a file the server has."""
         answer = self.connection.head(address)
-        if answer.status_code == 404:
-            return 0
         self.connection.check(answer)
         told = answer.headers.get("Upload-Offset", "0")
         return int(told) if told.isdigit() else 0

@@ -94,7 +94,7 @@ class Bubblewrap:
     """Starts executables inside bubblewrap."""
 
     name = "bubblewrap"
-    job = bubblewrap.JOB
+    job: str | None = bubblewrap.JOB
 
     def __init__(self, hidden: Sequence[Path]) -> None:
         self._hidden = tuple(path.resolve() for path in hidden)
@@ -134,7 +134,7 @@ class Bare:
     """Starts executables without any sandbox: only for people who said that they want it."""
 
     name = "none"
-    job = None
+    job: str | None = None
 
     def start(self, request: Request) -> Started:
         """Start the executable as it is."""
