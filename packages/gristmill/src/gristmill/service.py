@@ -328,7 +328,7 @@ class _Client:
 
     def _pause(self, turn: int, left: float | None) -> float:
         """Short looks at first, then the polite interval."""
-        wanted = min(self.core.poll_interval, 0.2 * 1.5**turn)
+        wanted = min(self.core.poll_interval, 0.2 * 1.5 ** min(turn, 20))
         if self.core.site.interval is not None:
             wanted = max(wanted, self.core.site.interval)
         return wanted if left is None else max(0.0, min(wanted, left))

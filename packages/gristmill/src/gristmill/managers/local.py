@@ -7,7 +7,7 @@ wall time, memory of the whole process tree, slots, GPUs, holds, arrays, all fou
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gristmill import patterns
@@ -106,15 +106,7 @@ class LocalDialect(Dialect):
         return Ask(_command("status", ids=list(ids)), self.parse_live)
 
     def parse_live(self, out: Output) -> Listing:
-        singles: list[Record] = []
-        arrays: dict[str, list[Record]] = {}
-        for task in self._json(out):
-            record = _record(task)
-            if record.array_id is None:
-                singles.append(record)
-            else:
-                arrays.setdefault(record.array_id, []).append(record)
-        return Listing((*singles, *(joined(id, elements) for id, elements in arrays.items())))
+        return listing_of(self._json(out))
 
     def accounting(self, id: str, since: float) -> Ask[Accounting]:
         return Ask(_command("status", ids=[id]), lambda out: self.parse_accounting(out, id))
@@ -275,3 +267,16 @@ def _record(task: Mapping[str, Any]) -> Record:
         token=task["token"],
         source=Source.LIVE,
     )
+
+
+def listing_of(tasks: Iterable[Mapping[str, Any]]) -> Listing:
+    """Tasks as jobs, the elements of an array under one record."""
+    singles: list[Record] = []
+    arrays: dict[str, list[Record]] = {}
+    for task in tasks:
+        record = _record(task)
+        if record.array_id is None:
+            singles.append(record)
+        else:
+            arrays.setdefault(record.array_id, []).append(record)
+    return Listing((*singles, *(joined(id, elements) for id, elements in arrays.items())))
