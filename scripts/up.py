@@ -22,6 +22,14 @@ DATA = Path(os.environ.get("GRISTMILL_DATA", ROOT / ".gristmill/data")).resolve(
 ENVIRONMENT = ROOT / ".gristmill/environments/python/bin/python"
 FIRST_PORT = int(os.environ.get("GRISTMILL_PORT", "8000"))
 ADMIN = "admin"
+GREETING = """
+  Gristmill runs at {url}
+
+    sign in as   demo    with the password   {demo_password}    (has the example experiment)
+    or as        admin   with the password   {admin_password}
+
+  Logs are in {data}; Ctrl-C stops everything.
+"""
 
 
 def free_port() -> int:
@@ -101,20 +109,21 @@ def main() -> int:
             [sys.executable, "-m", "backend.app", "create-admin", ADMIN, "--if-missing"],
             cwd=ROOT, env=env, input=password.encode(), check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
-        bootstrap = [sys.executable, "examples/bootstrap.py", url, "--data", str(DATA),
-                     "--environment", str(ENVIRONMENT)]  # fmt: skip
-        as_admin = {**env, "GRISTMILL_PASSWORD": password}
-        subprocess.run(bootstrap, cwd=ROOT, env=as_admin, check=True, stdout=subprocess.DEVNULL)
+        fill = [sys.executable, "examples/bootstrap.py", url, "--data", str(DATA),
+                "--environment", str(ENVIRONMENT)]  # fmt: skip
+        filling = {**env, "GRISTMILL_PASSWORD": password}
+        subprocess.run(fill, cwd=ROOT, env=filling, check=True, stdout=subprocess.DEVNULL)
         worker = start(
             "worker",
             ["-m", "backend.worker", "--server", url, "--config", str(DATA / "worker.toml"),
-             "--cache", str(DATA / "cache")],
+             "--cache", str(DATA / "cache"), "--work", str(DATA / "work")],
             env,
         )  # fmt: skip
         parts.append(worker)
-        subprocess.run([*bootstrap, "--experiment"], cwd=ROOT, env=as_admin, check=True)
-        print(f"\n  Gristmill runs at   {url}\n  Sign in as          {ADMIN}"
-              f"\n  with the password   {password}\n\n  Logs are in {DATA}; Ctrl-C stops all.\n",
+        subprocess.run([*fill, "--experiment"], cwd=ROOT, env=filling, check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+        print(GREETING.format(url=url, data=DATA, admin_password=password,
+                              demo_password=secret_file("demo-password", make=False)),
               flush=True)  # fmt: skip
         while all(part.poll() is None for part in parts):
             time.sleep(0.5)
