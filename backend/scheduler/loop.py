@@ -184,6 +184,12 @@ class Scheduler:
             self._quiet.clear()
             await self._quiet.wait()
 
+    async def settled_progress(self) -> None:
+        """Write the progress reports that are gathered, now; for tests."""
+        self._wake.set()
+        self._quiet.clear()
+        await self._quiet.wait()
+
     # ---- what others call -----------------------------------------------------------------
 
     async def handle(self, *events: Event) -> list[Refusal]:

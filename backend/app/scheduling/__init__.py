@@ -1,0 +1,1 @@
+"""The scheduler's ports on top of the database: its store, and who may schedule."""
