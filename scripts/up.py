@@ -6,6 +6,7 @@ one). Started by `make up`, which has installed everything before.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import signal
@@ -68,12 +69,17 @@ def wait_ready(url: str, server: subprocess.Popen[bytes]) -> None:
     sys.exit(f"The server did not become ready in a minute; see {DATA}/server.log.")
 
 
+def die_with_parent() -> None:
+    """Ask the kernel (prctl(2), PR_SET_PDEATHSIG) for SIGTERM when `make up` is gone, even killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
 def start(name: str, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start a part of the product in a session of its own, its output in <data>/<name>.log."""
     with (DATA / f"{name}.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, *command], cwd=ROOT, env=env, stdout=log, stderr=log,
-            stdin=subprocess.DEVNULL, start_new_session=True,
+            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent,
         )  # fmt: skip
 
 
@@ -91,6 +97,7 @@ def main() -> int:
     """Run until Ctrl-C, SIGTERM, or the end of a part."""
     DATA.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     env = {
