@@ -67,7 +67,8 @@ async def test_the_files_of_a_database_are_uploaded_once(ann: AsyncClient, folde
     (data / "labels.csv").write_text("1,2\n")
     for _ in range(2):
         await ann.publish(folder)
-    [file] = await ann.items("/databases/digits/1/files")
+    [source, file] = await ann.items("/databases/digits/1/files")
+    assert source["path"] == "SOURCE.txt"
     assert (file["path"], file["size"]) == ("more/labels.csv", 4)
 
 

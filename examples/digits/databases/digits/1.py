@@ -1,7 +1,7 @@
 """Handwritten digits: the 1,797 images of 8 by 8 pixels that come with scikit-learn.
 
-They are in the environment, so `root_folder` is not read. The parameter `digits` keeps the images
-of the digits below it.
+They are in the environment: the database's own folder holds only a note of their source, and is not
+read. The parameter `digits` keeps the images of the digits below it.
 """
 
 from collections import namedtuple
