@@ -64,6 +64,7 @@ export class LiveHub {
   /** Called with the experiments that changed; with none when changes may have been missed. */
   watchList(listener: (changed: ListedExperiment[]) => void): () => void {
     this.listeners.add(listener);
+    this.connection.start();
     this.connection.send({ type: "subscribe", list: true });
     return () => this.listeners.delete(listener);
   }
@@ -108,7 +109,11 @@ export class LiveHub {
 
   private receive(frame: ServerFrame): void {
     if (frame.type === "experiment") this.listBatch.add([frame.experiment]);
-    else if (frame.type !== "error") this.runs.get(frame.experiment)?.feed.receive(frame);
+    else if (frame.type === "resync" && frame.experiment === null) {
+      for (const listener of this.listeners) listener([]);
+    } else if (frame.type !== "error") {
+      this.runs.get(frame.experiment ?? "")?.feed.receive(frame);
+    }
   }
 
   private pollAll(): void {

@@ -6,7 +6,7 @@ export const SUBPROTOCOL = "gristmill.v1";
 export interface BlockDetails {
   state: BlockState;
   reason?: string | null;
-  failure?: string | null;
+  failure?: { kind: string; message: string; trace?: string | null } | null;
   attempt?: number | null;
   worker?: string | null;
   queued_at?: string | null;
@@ -37,7 +37,7 @@ export interface ListedExperiment {
 
 export type ServerFrame =
   | { type: "events"; experiment: string; events: LiveEvent[] }
-  | { type: "resync"; experiment: string }
+  | { type: "resync"; experiment: string | null }
   | { type: "end"; experiment: string; last_seq: number }
   | { type: "unsubscribed"; experiment: string; reason: string }
   | { type: "experiment"; experiment: ListedExperiment }

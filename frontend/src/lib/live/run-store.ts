@@ -10,7 +10,7 @@ export interface LiveBlock {
   kind: "dataset" | "block" | "analyzer";
   state: BlockState;
   reason: string | null;
-  failure: string | null;
+  failure: { kind: string; message: string; trace?: string | null } | null;
   progress: number | null;
   /** the last line that the block reported with its progress */
   message: string | null;
@@ -20,7 +20,7 @@ export interface LiveBlock {
   slots: number;
   algorithm: string;
   inputs: string[];
-  attempt: number;
+  attempt: number | null;
   queued_at: string | null;
   started_at: string | null;
   finished_at: string | null;

@@ -1,0 +1,1 @@
+export function AssetPage() { return null; }

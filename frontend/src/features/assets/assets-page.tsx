@@ -1,0 +1,1 @@
+export function AssetsPage() { return null; }
