@@ -1,50 +1,50 @@
-"""Types of text that several nouns share; each says what it may hold."""
+"""Types of text that several nouns share; each says in words what it may hold."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field
 
 from gristmill.formats import names
 
 LONGEST_DOCUMENT = 100_000  #: characters of Markdown
 
 
-def _identifier(rule: names.NameRule, longest: int) -> AfterValidator:
+def _text(pattern: str, words: str, longest: int) -> Any:
+    """Return a type of text of at most `longest` characters that fits the pattern throughout."""
+    whole = re.compile(pattern)
+
     def check(text: str) -> str:
-        if not rule.fits(text) or len(text) > longest:
-            raise ValueError(f"{rule.what} is {rule.letters}, at most {longest} characters")
+        if not whole.fullmatch(text) or ".." in text:
+            raise ValueError(f"this holds {words}, at most {longest} characters, and no '..'")
         return text
 
-    return AfterValidator(check)
+    return Annotated[str, Field(max_length=longest, description=words), AfterValidator(check)]
 
 
-def _no_way_up(text: str) -> str:
-    if ".." in text:
-        raise ValueError("a name holds no '..'")
+def _username(text: str) -> str:
+    if not names.OWNER.fits(text):
+        raise ValueError(f"{names.OWNER.what} is {names.OWNER.letters}")
     return text
 
 
 #: Part of references and paths.
-Username = Annotated[str, Field(max_length=64), _identifier(names.OWNER, 64)]
-#: Of groups and workers: letters, digits, dot, underscore, dash.
-PlainName = Annotated[
-    str,
-    StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"),
-    AfterValidator(_no_way_up),
-]
+Username = Annotated[str, Field(max_length=64), AfterValidator(_username)]
+#: Of groups and workers.
+PlainName = _text(
+    r"[A-Za-z0-9_][A-Za-z0-9_.-]*", "letters, digits, _, and behind the first also . and -", 64
+)
 #: Of queues and environments, for people: "3 hours/4G on Python (GPU)".
-DisplayName = Annotated[
-    str,
-    StringConstraints(
-        max_length=100, pattern=r"^[A-Za-z0-9]([A-Za-z0-9 _./()+:-]*[A-Za-z0-9)+])?$"
-    ),
-    AfterValidator(_no_way_up),
-]
-VersionName = Annotated[
-    str, StringConstraints(max_length=50, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")
-]
+DisplayName = _text(
+    r"[A-Za-z0-9](?:[A-Za-z0-9 _./()+:-]*[A-Za-z0-9)+])?",
+    "letters, digits and, between them, blanks and _ . / ( ) + : -",
+    100,
+)
+VersionName = _text(
+    r"[A-Za-z0-9][A-Za-z0-9_.+-]*", "letters, digits, and behind the first also _ . + -", 50
+)
+Email = _text(r"(?:[^@\s<>]+@[^@\s<>]+)?", "nothing, or an address with one @", 254)
 Line = Annotated[str, Field(max_length=200)]
 Markdown = Annotated[str, Field(max_length=LONGEST_DOCUMENT)]
-Email = Annotated[str, StringConstraints(max_length=254, pattern=r"^([^@\s<>]+@[^@\s<>]+)?$")]

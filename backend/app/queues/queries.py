@@ -140,7 +140,7 @@ async def waiting(session: AsyncSession, queues: Collection[UUID]) -> dict[UUID,
         .where(block.c.queue_id.in_(queues), block.c.state == blocks.State.QUEUED.value)
         .group_by(block.c.queue_id)
     )
-    return dict((await session.execute(query)).tuples().all())
+    return {row[0]: row[1] for row in await session.execute(query)}
 
 
 async def running(session: AsyncSession, queues: Collection[UUID]) -> dict[UUID, int]:
@@ -152,7 +152,7 @@ async def running(session: AsyncSession, queues: Collection[UUID]) -> dict[UUID,
         .where(attempt.c.ended_at.is_(None), block.c.queue_id.in_(queues))
         .group_by(block.c.queue_id)
     )
-    return dict((await session.execute(query)).tuples().all())
+    return {row[0]: row[1] for row in await session.execute(query)}
 
 
 # ---- slot shares --------------------------------------------------------------------------

@@ -110,7 +110,7 @@ async def group_views(session: AsyncSession, groups: Collection[Group]) -> list[
         .where(col(GroupMember.group_id).in_([group.id for group in groups]))
         .group_by(col(GroupMember.group_id))
     )
-    counts = dict((await session.execute(query)).tuples().all())
+    counts = {row[0]: row[1] for row in await session.execute(query)}
     return [GroupView(**group.model_dump(), members=counts.get(group.id, 0)) for group in groups]
 
 
