@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,8 +36,18 @@ def _schema(app: FastAPI) -> dict[str, Any]:
     document = ProblemDocument.model_json_schema(ref_template=_REF)
     schemas.update(document.pop("$defs", {}))
     schemas["ProblemDocument"] = document
+    _tell_apart(schemas)
     schema["components"]["schemas"] = dict(sorted(schemas.items()))
     return schema
+
+
+def _tell_apart(schemas: dict[str, Any]) -> None:
+    """Give schemas of one title titles of their own: client generators name classes by them."""
+    counts = Counter(schema.get("title") for schema in schemas.values())
+    for key, schema in schemas.items():
+        if counts[schema.get("title")] > 1:
+            words = "-".join(key.split("__")[-2:]).split("-")  # blocks__State: BlocksState
+            schema["title"] = "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def written(schema: dict[str, Any]) -> str:
