@@ -250,6 +250,7 @@ def rendering(
             index=frame.index if request.spec.array else str(_number(request.index)),
             directive="#PBS",
             redirect=redirect,
+            signals_all=True,  # to every process of the session: kill_task() of both MOMs
         ),
         request.spec,
         request.body,

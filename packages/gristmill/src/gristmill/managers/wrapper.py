@@ -24,8 +24,9 @@ class Frame:
     """What a manager's script needs around the body.
 
     `job_id`, `array_id`, `index` are shell expressions that give the ids inside the job; `index`
-    must be empty outside an array. `redirect` are shell lines that send output where it shall
-    go, for managers which cannot. `chdir`: go to the working directory ourselves.
+    must be empty outside an array. `signals_all`: a signal sent through the manager reaches every
+    process of the job, so it is not passed on. `redirect` are shell lines that send output where
+    it shall go, for managers which cannot. `chdir`: go to the working directory ourselves.
     """
 
     header: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class Frame:
     shebang: str = "#!/bin/sh"
     redirect: tuple[str, ...] = ()
     chdir: bool = False
+    signals_all: bool = False
     extra_environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -85,8 +87,9 @@ def _run(frame: Frame, spec: Spec, body: str, token: str) -> Iterable[str]:
         start = " ".join((interpreter(body), '"$gm_body"', *map(shlex.quote, spec.arguments)))
     yield f"{start} {stdin} & gm_pid=$!"
     # a signal that reaches only this shell is meant for the body
+    passed_on = ":" if frame.signals_all else 'kill -s {} "$gm_pid" 2>/dev/null'
     for name in ("TERM", "USR1", "USR2", "HUP"):
-        yield f"trap 'kill -s {name} \"$gm_pid\" 2>/dev/null' {name}"
+        yield f"trap '{passed_on.format(name)}' {name}"
     yield 'while :; do wait "$gm_pid"; gm_rc=$?; kill -0 "$gm_pid" 2>/dev/null || break; done'
     yield '[ -z "$gm_body" ] || rm -f "$gm_body"'
     yield (

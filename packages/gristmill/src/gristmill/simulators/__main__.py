@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from gristmill.simulators import supervisor
-from gristmill.simulators.farm import Settings, plan_fault, source_folder, write_settings
+from gristmill.simulators.farm import Farm, Settings, plan_fault, source_folder, write_settings
 from gristmill.simulators.frontend import FAULTS, MANAGERS
 
 # `gristmill` itself is not imported: a submit has to be as quick as a real one
@@ -27,6 +27,7 @@ def install(root: Path, settings: Settings) -> Path:
     root = root.resolve()
     (root / "bin").mkdir(parents=True, exist_ok=True)
     write_settings(root, settings)
+    Farm(root).close()  # which makes its tables, before two commands try to at once
     for name in MANAGERS[settings.manager][1]:
         path = root / "bin" / name
         path.write_text(

@@ -208,7 +208,7 @@ class Farm:
                 index=index,
                 array=array.key,
                 indices=[],
-                edges=list(array.edges),
+                edges=[_of_element(edge, index) for edge in array.edges],
                 native=dict(array.native),
             )
             self.save(element)
@@ -233,6 +233,12 @@ class Farm:
                     write_faults(self.root, planned)
                 return dict(fault)
         return None
+
+
+def _of_element(edge: tuple[str, str], index: int) -> tuple[str, str]:
+    """`each:ok` on an array is `ok` on its element of the same index."""
+    kind, key = edge
+    return (kind[5:], key.replace("[]", f"[{index}]")) if kind.startswith("each:") else edge
 
 
 def _job(text: str) -> Job:

@@ -11,7 +11,7 @@ import os
 import pwd
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -202,7 +202,7 @@ class Options:
 
 
 def read_options(
-    words: Sequence[str], flags: Sequence[str], valued: Sequence[str], *, mixed: bool = True
+    words: Sequence[str], flags: Collection[str], valued: Collection[str], *, mixed: bool = True
 ) -> Options:
     """Options by name, `-x value`, `-xvalue` (one letter), `--name=value`.
 

@@ -1,0 +1,69 @@
+"""The conformance suite on the simulated managers: every driver against its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import gristmill
+from gristmill import conformance
+from gristmill.conformance import Limits
+from gristmill.service import ResourceManager
+from gristmill.simulators import supervisor
+from gristmill.simulators.__main__ import install
+from gristmill.simulators.farm import Settings
+
+# driver -> simulator, limits
+PBS = Limits(patience=60, walltime=2, kill_within=20, many_within=200)
+MANAGERS = {
+    "pbspro": ("openpbs", PBS),
+    # the job runs into its own limit of memory: Torque has no word for it
+    "torque": ("torque", Limits(patience=60, walltime=2, kill_within=20, memory_kill=False)),
+    "lsf": ("lsf", Limits(patience=60, walltime=60, kill_within=20, many_within=200)),
+}
+LONG = {"many"}
+SLOW = {("lsf", "walltime")}  # it counts minutes
+
+Check = Callable[[ResourceManager, Limits], None]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Installs a simulator and puts its commands first on PATH; ends it after the test."""
+    roots = []
+
+    def make(manager: str, **settings: object) -> Path:
+        root = tmp_path / "farm"
+        folder = install(root, Settings(manager=manager, **settings))  # type: ignore[arg-type]
+        monkeypatch.setenv("PATH", str(folder), prepend=":")
+        roots.append(root)
+        return root
+
+    yield make
+    for root in roots:
+        supervisor.stop(root)
+
+
+def cases() -> Iterator[object]:
+    for name in MANAGERS:
+        for check in conformance.CHECKS:
+            slow = check.__name__ in LONG or (name, check.__name__) in SLOW
+            marks = [pytest.mark.real_rm] if slow else []
+            yield pytest.param(name, check, id=f"{name}-{check.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "check"), list(cases()))
+def test_conformance(name: str, check: Check, farm: Callable[..., Path], tmp_path: Path) -> None:
+    simulator, limits = MANAGERS[name]
+    farm(simulator)
+    with gristmill.connect(name, journal=tmp_path / "journal", interval=0.2) as rm:
+        check(rm, limits)
