@@ -70,7 +70,7 @@ def wait_ready(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel (prctl(2), PR_SET_PDEATHSIG) for SIGTERM when `make up` is gone, even killed."""
+    """Have the kernel send SIGTERM when `make up` is gone, even killed (PR_SET_PDEATHSIG)."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
@@ -81,6 +81,13 @@ def start(name: str, command: list[str], env: dict[str, str]) -> subprocess.Pope
             [sys.executable, *command], cwd=ROOT, env=env, stdout=log, stderr=log,
             stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent,
         )  # fmt: skip
+
+
+def run_filling(command: list[str], env: dict[str, str]) -> None:
+    """Add what the example needs; an older server's data may refuse parts of it, and goes on."""
+    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode and not (DATA / "worker.toml").exists():
+        sys.exit("The example could not be set up (see above), and there is no worker.toml yet.")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -119,7 +126,7 @@ def main() -> int:
         fill = [sys.executable, "examples/bootstrap.py", url, "--data", str(DATA),
                 "--environment", str(ENVIRONMENT)]  # fmt: skip
         filling = {**env, "GRISTMILL_PASSWORD": password}
-        subprocess.run(fill, cwd=ROOT, env=filling, check=True, stdout=subprocess.DEVNULL)
+        run_filling(fill, filling)
         worker = start(
             "worker",
             ["-m", "backend.worker", "--server", url, "--config", str(DATA / "worker.toml"),
@@ -127,8 +134,7 @@ def main() -> int:
             env,
         )  # fmt: skip
         parts.append(worker)
-        subprocess.run([*fill, "--experiment"], cwd=ROOT, env=filling, check=True,
-                       stdout=subprocess.DEVNULL)  # fmt: skip
+        run_filling([*fill, "--experiment"], filling)
         print(GREETING.format(url=url, data=DATA, admin_password=password,
                               demo_password=secret_file("demo-password", make=False)),
               flush=True)  # fmt: skip
