@@ -6,11 +6,11 @@ the lifespan starts. `app.state.services` exists only while it runs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from importlib.metadata import version
-from typing import Any, cast
 from uuid import UUID
 
 from fastapi import FastAPI
@@ -18,9 +18,11 @@ from fastapi import FastAPI
 from backend.app import api, errors, health, middleware
 from backend.app.auth import keys, queries
 from backend.app.auth.limits import WrongPasswords
+from backend.app.cache.plans import CacheSplitter
 from backend.app.cache.store import CacheStore
 from backend.app.clock import utc_now
 from backend.app.db import engine, migrations
+from backend.app.db.engine import Engines
 from backend.app.db.sessions import Sessions, sessions
 from backend.app.events.hub import Hub
 from backend.app.events.lists import ListFeed
@@ -28,19 +30,13 @@ from backend.app.events.live import Live
 from backend.app.metrics import Metrics
 from backend.app.openapi import describe
 from backend.app.routing import operation_id
+from backend.app.scheduling.leadership import PostgresLeadership
+from backend.app.scheduling.store import PostgresStore
 from backend.app.services import Services
 from backend.app.settings import Settings
-from backend.scheduler.core import events
 from backend.scheduler.loop import Scheduler
 
-
-class _NoFarm:
-    """Until the scheduler stands."""
-
-    ready = True
-
-    async def handle(self, *_events: events.Event) -> list[Any]:
-        return []
+STANDBY_AFTER = 5.0  #: seconds in which a process that may schedule is ready
 
 
 async def _lately_revoked(background: Sessions, settings: Settings) -> set[UUID]:
@@ -48,6 +44,31 @@ async def _lately_revoked(background: Sessions, settings: Settings) -> set[UUID]
     since = utc_now() - timedelta(seconds=settings.worker_token_seconds)
     async with background() as session:
         return await queries.credentials_revoked_since(session, since)
+
+
+def _scheduler(
+    settings: Settings, engines: Engines, hub: Hub, splitter: CacheSplitter
+) -> Scheduler:
+    leadership = PostgresLeadership(engines.background)
+    return Scheduler(
+        PostgresStore(engines.background, leadership),
+        hub,
+        splitter,
+        leadership=leadership,
+        lease_seconds=settings.lease_seconds,
+        max_attempts=settings.max_attempts,
+    )
+
+
+@asynccontextmanager
+async def _scheduling(scheduler: Scheduler) -> AsyncIterator[None]:
+    """Schedule meanwhile; where another process does, stand by: /readyz says so."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(scheduler.start(), STANDBY_AFTER)
+    try:
+        yield
+    finally:
+        await scheduler.stop()
 
 
 @asynccontextmanager
@@ -58,7 +79,8 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
     try:
         await migrations.require_head(engines.background)
         background = sessions(engines.background)
-        hub = Hub()
+        hub, cache = Hub(), CacheStore(settings.cache)
+        scheduler = _scheduler(settings, engines, hub, CacheSplitter(background, cache))
         live = Live(
             hub=hub,
             lists=ListFeed(hub, background),
@@ -70,8 +92,8 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             engines=engines,
             sessions=sessions(engines.requests),
             background=background,
-            scheduler=cast("Scheduler", _NoFarm()),
-            cache=CacheStore(settings.cache),
+            scheduler=scheduler,
+            cache=cache,
             files=CacheStore(settings.files),
             hub=hub,
             live=live,
@@ -81,7 +103,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             ),
             revoked_credentials=await _lately_revoked(background, settings),
         )
-        async with live.running():
+        async with live.running(), _scheduling(scheduler):
             yield made
         made.log_levels.revert_all()
     finally:
