@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,8 +83,9 @@ class Farm:
         return client
 
     def close(self) -> None:
-        """End worker and server."""
+        """End worker and server, and remove their data."""
         if self.worker is not None:
             self.worker.terminate()
             self.worker.wait(60)
         self.server.stop()
+        shutil.rmtree(self.data.parent)
