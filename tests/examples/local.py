@@ -44,7 +44,7 @@ class LocalRun:
         self.feeds = {(line.to_item, line.to_port): line for line in connections(toolchain)}
         self.items = {item.name: item for item in items(toolchain)}
         blocks = {one.name: one for one in configured(self.experiment.declaration)}
-        results = {}
+        results: dict[str, Any] = {}
         for name in topological_order(toolchain):
             if name in blocks:
                 found = self._block(blocks[name])

@@ -47,7 +47,11 @@ def test_a_key_too_long_for_a_pointer_is_told_at_its_parent() -> None:
 
 
 def test_references_are_looked_up() -> None:
-    declaration = {"a": "ann/nothing/1", "b": {"c": [0, "ann/nothing/2"]}, "#extends": "ann/no/1"}
+    declaration: dict[str, Any] = {
+        "a": "ann/nothing/1",
+        "b": {"c": [0, "ann/nothing/2"]},
+        "#extends": "ann/no/1",
+    }
     assert sorted(codes(declaration, {})) == [
         ("/#extends", "unknown"),
         ("/a", "unknown"),
@@ -56,7 +60,7 @@ def test_references_are_looked_up() -> None:
 
 
 def test_recursion_is_told_with_its_path() -> None:
-    known = {
+    known: dict[str, dict[str, Any]] = {
         "ann/a/1": {"x": "ann/b/1"},
         "ann/b/1": {"y": [0, {"z": "ann/a/1"}]},
     }

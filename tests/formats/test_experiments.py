@@ -193,5 +193,6 @@ def test_the_halves_of_a_loop_agree_on_what_they_send() -> None:
 
 
 def test_what_is_no_experiment_is_told() -> None:
-    for value in (None, 5, [], "x"):
+    values: tuple[Any, ...] = (None, 5, [], "x")
+    for value in values:
         assert found(value) == [("", "type")]

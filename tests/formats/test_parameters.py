@@ -71,7 +71,9 @@ def test_casts(type_: str, value: Any, expected: Any) -> None:
     assert repr(values.cast(value, type_)) == repr(expected)
 
 
-SCALARS = st.booleans() | st.integers() | st.floats() | st.text() | st.none() | st.just([])
+SCALARS: st.SearchStrategy[Any] = (
+    st.booleans() | st.integers() | st.floats() | st.text() | st.none() | st.just([])
+)
 
 
 @given(st.sampled_from(values.BASE_TYPES), SCALARS)

@@ -29,7 +29,14 @@ from gristmill.client.requests import Request, path_id
 from gristmill.prefixes import Declared
 
 LONG_POLL = 25.0  #: seconds that the server holds a question for news
+PIECE = 1024 * 1024  #: bytes of a file that are sent at a time
 Json = dict[str, Any]
+
+
+async def _pieces(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as opened:
+        while piece := opened.read(PIECE):
+            yield piece
 
 
 class AsyncClient:
@@ -120,6 +127,8 @@ class AsyncClient:
         headers = dict(request.headers)
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        if request.file is not None:
+            headers["Content-Length"] = str(request.file.stat().st_size)
         query = {key: value for key, value in request.query.items() if value is not None}
         return await self._http.request(
             request.method,
@@ -127,7 +136,7 @@ class AsyncClient:
             params=query,
             json=request.body,
             data=request.form,
-            content=None if request.file is None else request.file.read_bytes(),
+            content=None if request.file is None else _pieces(request.file),
             headers=headers,
             timeout=self._timeout + request.wait,
         )
