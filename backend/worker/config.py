@@ -108,13 +108,14 @@ def _config(
     sandbox = told("sandbox", "bubblewrap")
     if sandbox not in ("bubblewrap", "none"):
         raise BadConfig(f"sandbox is {sandbox!r}, not bubblewrap or none")
+    server = _server(told("server"))
     token, token_file = _token(told("token"), told("token_file"))
     cores, memory = int(told("cores", os.cpu_count() or 1)), told("memory", table.get("memory_mb"))
     memory_mb = int(memory or _memory_mb())
     if cores < 1 or memory_mb < 1:
         raise BadConfig("cores and memory must be at least 1")
     return Config(
-        server=_server(told("server")),
+        server=server,
         token=token,
         token_file=token_file,
         name=name,

@@ -84,7 +84,11 @@ class Inputs:
             try:
                 self._more(address, partial, have, stored.size)
             except (Unreachable, Unauthorised) as error:
-                tries = 0 if _size(partial) > have else tries + 1
+                if _size(partial) > have:  # it goes on, only in pieces
+                    tries = 0
+                    pauses.reset()
+                    continue
+                tries += 1
                 if tries >= TRIES:
                     raise FetchFailed(f"an input cannot be fetched: {error}") from error
                 self._pause(pauses.next())

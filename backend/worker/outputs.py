@@ -62,23 +62,27 @@ class Outputs:
         )
 
     def _send(self, address: str, file: IO[bytes], size: int, digest: str) -> None:
-        pauses = Pauses()
-        for _ in range(TRIES):
+        pauses, tries, before = Pauses(), 0, -1
+        while tries < TRIES:
             try:
                 offset = self._offset(address)
                 if offset == size and offset:
                     return
+                if offset > before:  # it goes on, only in pieces
+                    tries, before = 0, offset
+                    pauses.reset()
                 params = {"offset": offset, "size": size, "sha256": digest}
                 answer = self.connection.put(address, params, _from(file, offset))
                 if "Upload-Offset" not in answer.headers or answer.is_success:
                     self.connection.check(answer)
                     return
-                # the server has another part of the file than we thought, or a damaged one
-                self.pause(pauses.next())
-            except (Unreachable, Unauthorised):  # the next heartbeat brings a new token
-                self.pause(pauses.next())
+                # else the server has another part of the file than we thought, or a damaged one
+            except (Unreachable, Unauthorised):
+                pass  # the next heartbeat brings a new token
             except (Refused, Fenced) as error:
                 raise StoreFailed(f"the server does not take an output: {error}") from error
+            tries += 1
+            self.pause(pauses.next())
         raise StoreFailed("an output cannot be sent: the connection breaks again and again")
 
     def _offset(self, address: str) -> int:
