@@ -15,7 +15,7 @@ from uuid import UUID
 
 from fastapi import FastAPI
 
-from backend.app import api, errors, health, middleware
+from backend.app import api, errors, health, housekeeping, middleware, static
 from backend.app.auth import keys, queries
 from backend.app.auth.limits import WrongPasswords
 from backend.app.cache.plans import CacheSplitter
@@ -103,7 +103,7 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             ),
             revoked_credentials=await _lately_revoked(background, settings),
         )
-        async with live.running(), _scheduling(scheduler):
+        async with live.running(), _scheduling(scheduler), housekeeping.running(made):
             yield made
         made.log_levels.revert_all()
     finally:
@@ -134,6 +134,7 @@ def create_app(settings: Settings) -> FastAPI:
     errors.install(app)
     app.include_router(health.router)
     app.include_router(api.router())
+    static.install(app, static.folder())
     describe(app)
     _wrap(app, settings, metrics)
     return app

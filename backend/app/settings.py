@@ -45,7 +45,6 @@ class Settings(BaseSettings):
     heartbeat_seconds: float = Field(default=5.0, gt=0)
     lease_seconds: float = Field(default=30.0, gt=0)  #: silent for longer, and a worker is lost
     max_attempts: int = Field(default=3, gt=0)
-    policy: str = "fifo"  #: until an administrator chooses another
 
     log_level: str = "INFO"
     log_json: bool = True

@@ -33,7 +33,7 @@ class Engines:
 def connect(url: str) -> Engines:
     """Return both pools; nothing is opened before it is used."""
     return Engines(
-        requests=_pool(url, size=10, overflow=5), background=_pool(url, size=5, overflow=3)
+        requests=_pool(url, size=10, overflow=5), background=_pool(url, size=10, overflow=5)
     )
 
 
