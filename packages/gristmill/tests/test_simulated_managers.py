@@ -22,6 +22,7 @@ MANAGERS = {
     # the job runs into its own limit of memory: Torque has no word for it
     "torque": ("torque", Limits(patience=60, walltime=2, kill_within=20, memory_kill=False)),
     "lsf": ("lsf", Limits(patience=60, walltime=60, kill_within=20, many_within=200)),
+    "htcondor": ("htcondor", PBS),
 }
 LONG = {"many"}
 SLOW = {("lsf", "walltime")}  # it counts minutes
