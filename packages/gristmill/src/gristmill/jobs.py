@@ -39,7 +39,7 @@ class JobState(StrEnum):
     @property
     def final(self) -> bool:
         """Whether the job has ended and this will not change."""
-        return self in FINAL_STATES
+        return self._value_ in _FINAL_VALUES  # asked for every job at every look
 
 
 FINAL_STATES = frozenset(
@@ -53,6 +53,8 @@ FINAL_STATES = frozenset(
         JobState.LOST,
     }
 )
+
+_FINAL_VALUES = frozenset(state.value for state in FINAL_STATES)
 
 # For an array or a group: the first of these that any member is in describes the whole.
 _PRECEDENCE = (
@@ -189,9 +191,9 @@ class Spec:
     def asked(self) -> dict[str, Any]:
         """The attributes that are set, by name: what a driver has to account for."""
         return {
-            item.name: value
-            for item in fields(self)
-            if _is_set(item.name, value := getattr(self, item.name))
+            name: value
+            for name in _ATTRIBUTES
+            if (value := getattr(self, name)) is not None and _is_set(name, value)
         }
 
 
@@ -199,11 +201,12 @@ def _is_set(name: str, value: Any) -> bool:
     """0 is a priority, and `requeue=False` is a wish; other flags count only when they are on."""
     if isinstance(value, bool):
         return value or name == "requeue"
-    if isinstance(value, (tuple, frozenset, Mapping)):
+    if type(value) in (tuple, frozenset, dict):
         return bool(value)
-    return value is not None
+    return True
 
 
+_ATTRIBUTES = tuple(item.name for item in fields(Spec))
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

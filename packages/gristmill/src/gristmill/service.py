@@ -222,6 +222,8 @@ class _Client:
     def _refresh(self, entries: Sequence[Entry]) -> Flow[list[watching.Change]]:
         """One look at these jobs, and one pass of the gate over their runs."""
         runs = self._gated_runs(entries)
+        if not runs:
+            return (yield from watching.refresh(self.core, entries))
         wanted = dict.fromkeys(entries)
         for run in runs:  # the gate must know the state of every target
             wanted.update(dict.fromkeys(run.entries))
@@ -235,7 +237,7 @@ class _Client:
         ]
 
     def _gated_runs(self, entries: Iterable[Entry]) -> list[RunEntry]:
-        ids = dict.fromkeys(entry.run for entry in entries)
+        ids = dict.fromkeys([entry.run for entry in entries])
         runs = [self._runs[id] for id in ids if id in self._runs]
         return [run for run in runs if gate.has_gated(run)]
 

@@ -23,6 +23,7 @@ class Part:
     submitted: float = 0.0
     seen: float = 0.0  #: when the live listing last had it
     record: Record = NEW
+    listed: Record | None = None  #: what the last listing said, from which `record` follows
     gated: bool = False  #: held by us until `Entry.gates` are satisfied
     cancelled: bool = False  #: we asked for its end
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +12,8 @@ from gristmill.engine.entries import Entry
 from gristmill.errors import BadValue, Unsupported
 from gristmill.jobs import Dependency, Hold, Job, Spec, Submitted
 from gristmill.managers.base import Edge, Fate, Features, Note, Rendering, Report, Request
+
+NO_TOKEN = "0" * 16  #: in what is only shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class PlannedJob:
 
     job: Job
     spec: Spec
+    token: str  #: of its first submission
     body: str
     native: tuple[Dependency, ...]
     gated: tuple[Dependency, ...]
@@ -82,6 +85,7 @@ def plan(
     jobs: Sequence[Job],
     given: Mapping[Job, Entry],
     dropped: Mapping[Job, set[Dependency]] = MappingProxyType({}),
+    token: Callable[[], str] = lambda: NO_TOKEN,
 ) -> Plan:
     """Plan jobs in an order that can be submitted.
 
@@ -90,7 +94,7 @@ def plan(
     """
     return Plan(
         core.dialect.name,
-        tuple(_plan(core, job, jobs, given, dropped.get(job, set())) for job in jobs),
+        tuple(_plan(core, job, jobs, given, dropped.get(job, set()), token()) for job in jobs),
     )
 
 
@@ -100,6 +104,7 @@ def _plan(
     jobs: Sequence[Job],
     given: Mapping[Job, Entry],
     dropped: set[Dependency],
+    token: str,
 ) -> PlannedJob:
     spec = core.site.resolve(job.spec)
     features = core.dialect.features
@@ -116,7 +121,7 @@ def _plan(
     body = read_body(spec)
     request = Request(
         spec=spec if indices is None else replace(spec, array=None),
-        token="0" * 16,
+        token=token,
         body=body,
         edges=tuple(_edge(edge, outside_id(core, edge, given) or _shown(edge)) for edge in native),
         held=held and spec.hold is None,
@@ -129,6 +134,7 @@ def _plan(
     return PlannedJob(
         job=job,
         spec=spec,
+        token=token,
         body=body,
         native=native,
         gated=gated,

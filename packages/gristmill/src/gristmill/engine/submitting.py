@@ -51,7 +51,7 @@ def submit(core: Core, jobs: Sequence[Job], given: Mapping[Job, Entry]) -> Flow[
     (or, for a single job, the manager's own error) after taking back what was sent.
     """
     dropped = yield from _resolve(core, jobs, given)
-    plan = planning.plan(core, jobs, given, dropped)
+    plan = planning.plan(core, jobs, given, dropped, core.token)
     plan.require()
     run = _intend(core, plan, given)
     core.journal.append(intent(run))
@@ -111,6 +111,7 @@ def _intend(core: Core, plan: Plan, given: Mapping[Job, Entry]) -> RunEntry:
         indices: Sequence[int | None] = planned.indices or (None,)
         gated = bool(planned.gated) or _throttled(planned)
         parts = [Part(core.token(), index, gated=gated) for index in indices]
+        parts[0].token = planned.token
         gates = tuple(_gate(core, edge, numbers, given) for edge in planned.gated)
         directory = planned.spec.directory or core.directory
         run.entries.append(
@@ -202,6 +203,8 @@ def _try(command: Command) -> Flow[Output | GristmillError]:
 
 def _render(core: Core, sending: _Sending, known: Mapping[Job, Entry]) -> Rendering:
     planned, part = sending.planned, sending.part
+    if part.token == planned.token and not planned.native:
+        return planned.rendering  # it was made with this token, and has no ids to fill in
     edges = tuple(_edge(core, edge, known) for edge in planned.native)
     return core.dialect.render(
         Request(

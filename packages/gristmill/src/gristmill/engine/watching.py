@@ -48,22 +48,48 @@ class _Evidence:
 
 
 def refresh(core: Core, entries: Iterable[Entry]) -> Flow[list[Change]]:
-    """Look at all jobs that have not ended, in as few questions as can be."""
-    entries = list(entries)
-    before = [entry.record for entry in entries]
+    """Look at all jobs that have not ended, in as few questions as can be.
+
+    What a listing says in the very words of the last one is not thought about again: of ten
+    thousand jobs most are.
+    """
     parts = [
         (entry, part)
         for entry in entries
         for part in entry.parts
         if part.id is not None and not part.settled
     ]
-    if parts:
-        evidence = yield from _gather(core, parts)
-        for entry, part in parts:
-            yield from _conclude(core, entry, part, evidence)
-        _journal_ends(core, parts)
-    pairs = zip(entries, before, strict=True)
-    return [Change(entry, old, entry.record) for entry, old in pairs if differs(old, entry.record)]
+    if not parts:
+        return []
+    live = yield from _live(core, list(dict.fromkeys([part.id or "" for _, part in parts])))
+    fresh = _sort_out(parts, live, core.clock())
+    if not fresh:
+        return []
+    before = {entry: entry.record for entry, _ in fresh}
+    evidence = yield from _gather(core, fresh, live)
+    for entry, part in fresh:
+        yield from _conclude(core, entry, part, evidence)
+    _journal_ends(core, fresh)
+    return [
+        Change(entry, old, entry.record)
+        for entry, old in before.items()
+        if differs(old, entry.record)
+    ]
+
+
+def _sort_out(
+    parts: Iterable[tuple[Entry, Part]], live: Mapping[str, Record], now: float
+) -> list[tuple[Entry, Part]]:
+    """Those of which the listing says something new, or nothing."""
+    fresh = []
+    for entry, part in parts:
+        record = live.get(part.id or "")
+        if record is not None:
+            part.seen = now
+        if record is None or record is not part.listed:
+            part.listed = record
+            fresh.append((entry, part))
+    return fresh
 
 
 def differs(old: Record, new: Record) -> bool:
@@ -82,13 +108,10 @@ def _journal_ends(core: Core, parts: Iterable[tuple[Entry, Part]]) -> None:
         core.journal.append(*(ended(run, gone) for run, gone in by_run.items() if run))
 
 
-def _gather(core: Core, parts: list[tuple[Entry, Part]]) -> Flow[_Evidence]:
-    now = core.clock()
-    ids = list(dict.fromkeys(part.id for _, part in parts if part.id is not None))
-    evidence = _Evidence((yield from _live(core, ids)), {}, {})
-    for _, part in parts:
-        if part.id in evidence.live:
-            part.seen = now
+def _gather(
+    core: Core, parts: list[tuple[Entry, Part]], live: dict[str, Record]
+) -> Flow[_Evidence]:
+    evidence = _Evidence(live, {}, {})
     absent = [(entry, part) for entry, part in parts if _missing(entry, part, evidence)]
     if not absent:
         return evidence
@@ -139,8 +162,8 @@ def _by_id(listing: Listing) -> dict[str, Record]:
     """Jobs and elements alike, each under its own id."""
     found = {record.id: record for record in listing.records}
     for record in listing.records:
-        for element in record.elements:
-            found.setdefault(element.id, element)
+        if record.elements:
+            found |= {element.id: element for element in record.elements}
     return found
 
 

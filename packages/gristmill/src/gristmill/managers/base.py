@@ -359,6 +359,8 @@ def _why_left(manager: str, attribute: str) -> str:
 
 
 def _shown(value: Any) -> str:
+    if type(value) is str:
+        return value
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={text}" for key, text in value.items())
     if isinstance(value, (tuple, frozenset)):

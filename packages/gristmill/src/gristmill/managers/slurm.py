@@ -10,6 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from gristmill import patterns, quantities
@@ -280,9 +281,11 @@ class SlurmDialect(Dialect):
         if out.rc == 1 and "Invalid job id" in out.error_text:
             return Listing()
         self.require_ok(out)
-        return _listing(
-            record for row in self._rows(out, len(LIVE_FIELDS)) for record in _live_records(row)
-        )
+        lines = [line for line in out.text.split("\n") if SEPARATOR in line]
+        try:
+            return _listing([record for line in lines for record in _live_records(line)])
+        except ValueError as error:
+            raise ParseError(f"slurm: {error}", stdout=out.text, stderr=out.error_text) from None
 
     def history(self, ids: Sequence[str], since: float) -> Ask[Listing]:
         # -D: every run of a requeued job; the last one counts
@@ -582,14 +585,24 @@ def _cause(state: JobState, reason: str) -> Cause | None:
     return next((cause for start, cause in REASONS if reason.startswith(start)), None)
 
 
-def _live_records(row: Sequence[str]) -> Iterable[Record]:
-    values = dict(zip(LIVE_FIELDS, row, strict=True))
-    state = _state(values["State"], values["Reason"])
-    code, signal = of_wait_status(_whole(values["exit_code"]) or 0)
-    comment = values["Comment"].strip()
-    common = _record_fields(values, state, code, signal)
-    token = comment.removeprefix(COMMENT) if comment.startswith(COMMENT) else None
-    return _spread(values["ArrayJobID"], values["ArrayTaskID"], token=token, **common)
+@lru_cache(maxsize=65536)
+def _live_records(line: str) -> tuple[Record, ...]:
+    """The records of a line; a line that comes again, poll after poll, gives the same objects."""
+    row = line.split(SEPARATOR)
+    if len(row) != len(LIVE_FIELDS) + 1:
+        raise ValueError(f"{len(LIVE_FIELDS)} fields expected, {len(row) - 1} found in {line!r}")
+    _, array_id, task, *rest, comment, _ = row
+    token = comment.strip().removeprefix(COMMENT) if comment.startswith(COMMENT) else None
+    return tuple(_spread(array_id, task, token=token, **_live_common(*rest)))
+
+
+@lru_cache(maxsize=4096)
+def _live_common(state: str, reason: str, status: str, *rest: str) -> dict[str, Any]:
+    """What jobs submitted together share. `rest`: submit, start, end, nodes, partition."""
+    names = ("SubmitTime", "StartTime", "EndTime", "NodeList", "Partition")
+    values = {"State": state, "Reason": reason, **dict(zip(names, rest, strict=True))}
+    code, signal = of_wait_status(_whole(status) or 0)
+    return _record_fields(values, _state(state, reason), code, signal)
 
 
 def _history_records(row: Sequence[str]) -> Iterable[Record]:

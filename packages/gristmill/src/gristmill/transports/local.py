@@ -9,7 +9,6 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gristmill.commands import Command, Output
@@ -77,11 +76,12 @@ class LocalTransport(Transport):
 
 def environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     """This process's environment with changes: None removes, a name may end in `*`."""
-    removed = [name for name, value in changes.items() if value is None]
+    removed = {name for name, value in changes.items() if value is None}
+    prefixes = tuple(name[:-1] for name in removed if name.endswith("*"))
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not any(fnmatchcase(name, pattern) for pattern in removed)
+        if name not in removed and not name.startswith(prefixes)
     }
     return kept | {name: value for name, value in changes.items() if value is not None}
 
