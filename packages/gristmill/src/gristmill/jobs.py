@@ -426,10 +426,11 @@ def _ordered(roots: Sequence[Job]) -> Iterator[Job]:
         graph[id(job)] = [id(target) for target in targets]
         waiting.extend(reversed(targets))
     try:
-        return (known[key] for key in TopologicalSorter(graph).static_order())
+        order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         names = " -> ".join(known[key].name for key in error.args[1])
         raise BadGroup(f"these jobs wait for each other in a circle: {names}") from None
+    return (known[key] for key in order)
 
 
 def _edges(
