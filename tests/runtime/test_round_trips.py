@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -193,6 +194,18 @@ def test_an_empty_file_and_an_empty_format(tmp_path: Path) -> None:
     for form, rows in (({"value": [0, "string"]}, []), ({}, [(0, 0, {})])):
         write_file(tmp_path / "x", REF, rows, {REF: form})
         assert read_file(tmp_path / "x", REF, {REF: form}) == rows
+
+
+def test_a_file_whose_writer_allows_nulls_is_read(tmp_path: Path) -> None:
+    array = pa.struct([("shape", pa.list_(pa.int64(), 1)), ("data", pa.list_(pa.float64()))])
+    schema = pa.schema(
+        [("start", pa.int64()), ("end", pa.int64()), ("value", pa.struct([("value", array)]))]
+    )
+    value = {"value": {"shape": [2], "data": [1.0, 2.0]}}
+    with pa.OSFile(str(tmp_path / "x"), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([[0], [0], [value]], schema=schema))
+    found = read_file(tmp_path / "x", REF, {REF: {"value": [0, "float64"]}})
+    assert same(found[0][2]["value"], np.array([1.0, 2.0]))
 
 
 def test_a_file_of_another_format_or_a_broken_one_is_refused(tmp_path: Path) -> None:

@@ -51,6 +51,19 @@ def schema(reference: str, kind: Record) -> Any:
     return pa.schema(columns, metadata={FORMAT_KEY: reference.encode()})
 
 
+def alike(found: Any, expected: Any) -> bool:
+    """Whether two Arrow types are the same but for what may be null: other writers may say so."""
+    if found.id != expected.id or found.num_fields != expected.num_fields:
+        return False
+    if not found.num_fields:
+        return bool(found == expected)
+    if pa.types.is_fixed_size_list(found) and found.list_size != expected.list_size:
+        return False
+    pairs = [(found.field(i), expected.field(i)) for i in range(found.num_fields)]
+    named = not pa.types.is_struct(found) or all(a.name == b.name for a, b in pairs)
+    return named and all(alike(a.type, b.type) for a, b in pairs)
+
+
 # ---- writing ------------------------------------------------------------------------------
 
 
