@@ -58,6 +58,19 @@ class FakeWorker:
     done: list[str] = field(default_factory=list)  #: names of blocks, as they ended
     registered: dict[str, Any] = field(default_factory=dict)
     token: str = ""
+    patient: bool = False  #: tries again when the server is not there, as real workers do
+
+    async def _request(self, method: str, url: str, **more: Any) -> httpx.Response:
+        while True:
+            try:
+                answer = await self.client.request(method, url, headers=self.headers, **more)
+            except httpx.TransportError:
+                if not self.patient:
+                    raise
+            else:
+                if answer.status_code != 503 or not self.patient:
+                    return answer
+            await asyncio.sleep(0.05)
 
     async def register(self, **changes: Any) -> httpx.Response:
         """Register; return the answer."""
@@ -99,7 +112,7 @@ class FakeWorker:
     async def call(self, path: str, **body: Any) -> httpx.Response:
         """Call a protocol endpoint under the registration."""
         json = {"session": self.registered["session"], **body}
-        return await self.client.post(f"/worker/{path}", json=json, headers=self.headers)
+        return await self._request("POST", f"/worker/{path}", json=json)
 
     async def heartbeat(self, **more: Any) -> dict[str, Any]:
         """Say that it lives."""
@@ -185,7 +198,7 @@ class FakeWorker:
             data = (self.cache / stored["path"]).read_bytes()
         else:
             url = f"/worker/attempts/{attempt}/inputs/{number}"
-            answer = await self.client.get(url, headers=self.headers)
+            answer = await self._request("GET", url)
             data = answer.raise_for_status().content
         assert hashlib.sha256(data).hexdigest() == stored["sha256"]
         return data
@@ -221,11 +234,11 @@ class FakeWorker:
         self, attempt: str, file: dict[str, Any], data: bytes, *, offset: int = 0
     ) -> httpx.Response:
         """Send (a part of) an output over HTTP."""
-        return await self.client.put(
+        return await self._request(
+            "PUT",
             f"/worker/attempts/{attempt}/outputs/{file['path']}",
             params={"offset": offset, "size": file["size"], "sha256": file["sha256"]},
             content=data,
-            headers=self.headers,
         )
 
     async def work(self, until: Callable[[], Awaitable[bool]]) -> None:
