@@ -105,7 +105,7 @@ def handle(live: Live, event: Event, now: float, out: Out) -> None:
         case QueueRemoved():
             _queue_removed(live, event, out)
         case RightsSet():
-            _hold_rights(live, event, now, out)
+            _hold_rights(live, event, out)
         case PolicySet():
             _policy_set(live, event, now, out)
         case CacheLost():
@@ -125,7 +125,7 @@ def _submitted(live: Live, event: Submitted, now: float, out: Out) -> None:
         out.append(Refuse(experiment=submission.experiment, why=why))
         return
     rights = RightsSet(user=submission.user, rights=submission.rights)
-    _hold_rights(live, rights, now, out)
+    _hold_rights(live, rights, out)
     experiment = live.admit(submission)
     out.append(
         SetExperiment(
@@ -158,9 +158,9 @@ def begin(live: Live, experiment: Experiment, cached: frozenset[str], now: float
     settle(live, experiment, out)
 
 
-def _hold_rights(live: Live, event: RightsSet, now: float, out: Out) -> None:
+def _hold_rights(live: Live, event: RightsSet, out: Out) -> None:
     if live.rights.get(event.user) != event.rights:
-        live.hold_rights(event.user, event.rights, now)
+        live.hold_rights(event.user, event.rights)
         out.append(SetRights(user=event.user, rights=event.rights))
 
 
@@ -216,7 +216,7 @@ def _wait(live: Live, block: Block, now: float) -> None:
         return
     for job in block.jobs:
         if not job.done and job.lease is None:
-            live.wait(job, now)
+            live.wait(job)
 
 
 def fly(live: Live, block: Block, now: float) -> None:
@@ -225,7 +225,7 @@ def fly(live: Live, block: Block, now: float) -> None:
     if len(live.by_key[block.spec.key]) > 1:
         for peer in _queued_peers(live, block.spec.key):
             if peer is not block:
-                live.withdraw(peer, now)
+                live.withdraw(peer)
                 live.remark(peer, now, "waits: another block computes the same")
 
 
@@ -293,7 +293,7 @@ def _succeed(live: Live, block: Block, move: blocks.Move, now: float, out: Out) 
             del live.flights[block.spec.key]
             live.remember_key(block.spec.key)
         else:
-            live.stop_waiting(block, now)
+            live.stop_waiting(block)
         succeeded.extend((peer, Move.HIT) for peer in _waiting_for_key(live, block.spec.key))
         for other in block.downstream:
             _queue_if_ready(live, other, now, out)
@@ -477,7 +477,7 @@ def _rest(live: Live, lease: OpenLease, kind: FailureKind, now: float) -> None:
 def _doom(live: Live, block: Block, failure: Failure, now: float, out: Out) -> None:
     """A block will fail: take back the rest of it first."""
     block.doom = failure
-    live.stop_waiting(block, now)
+    live.stop_waiting(block)
     if block.leases():
         out.append(_failing(block, failure))
     _revoke(block, out)
@@ -514,7 +514,7 @@ def _job_again(live: Live, job: Job, move: blocks.Move, reason: str, now: float,
             set_block(block, Move.RETRIED, out, reason=reason)
         _land(live, block, now)
     else:
-        live.wait(job, now)
+        live.wait(job)
 
 
 # ---- stopping -----------------------------------------------------------------------------
@@ -556,7 +556,7 @@ def end_block(live: Live, block: Block, now: float, out: Out) -> None:
     """Stop a block that is not final; one that is being stopped already goes on with that."""
     if block.state is not State.CANCELLING:
         set_block(block, Move.STOPPED, out)
-    live.stop_waiting(block, now)
+    live.stop_waiting(block)
     if block.state is State.CANCELLED:
         live.retire(block)
         return

@@ -104,6 +104,11 @@ class Site:
             and queue.memory_mb <= worker.memory_mb
         )
 
+    def has_slot(self, queue: Queue) -> bool:
+        """Whether a slot of the queue is free here, cores and memory apart."""
+        taken = self.by_queue.get(queue.id)
+        return taken is None or len(taken) < slots_on(queue, self.worker)
+
     def has_room(self, queue: Queue) -> bool:
         """Whether one more slot of the queue fits in now."""
         taken = self.by_queue.get(queue.id)

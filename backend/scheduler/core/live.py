@@ -99,6 +99,7 @@ class Live:
         self._accounts_of: dict[str, list[Account]] = defaultdict(list)
         self.lines: dict[tuple[str, Environment], Line] = {}
         self.hot: set[Line] = set()  # lines to look at in the next pass
+        self.moved: set[Lane] = set()  # lanes to put in order before it
         self.experiments: dict[str, Experiment] = {}
         self.blocks: dict[str, Block] = {}
         self.open: dict[str, OpenLease] = {}
@@ -162,12 +163,19 @@ class Live:
             line.sites[name] = site
             self.hot.add(line)
 
-    def hold_rights(self, user: str, rights: Mapping[str, Right], now: float) -> None:
+    def offer_slot(self, site: Site) -> None:
+        """A worker holds less than before: offer it to the lines that have a slot on it."""
+        for line in site.lines:
+            if site.has_slot(line.queue):
+                line.sites[site.worker.id] = site
+                self.hot.add(line)
+
+    def hold_rights(self, user: str, rights: Mapping[str, Right]) -> None:
         """Replace what a user may hold, of all queues."""
         self.rights[user] = dict(rights)
         for account in self._accounts_of[user]:
             account.right = rights.get(account.queue, Right(slots=0))
-            self.replace_lanes(account, now)
+            self.moved.update(account.lanes)
 
     def account(self, queue: str, user: str) -> Account:
         """Return the account of a user on a queue, opened at first need."""
@@ -181,25 +189,24 @@ class Live:
 
     # ---- what waits -----------------------------------------------------------------------
 
-    def wait(self, job: Job, now: float) -> None:
+    def wait(self, job: Job) -> None:
         """A job waits for a slot."""
         lane = self._lane_for(job.block)
         lane.put(job)
-        lane.line.replace(lane, self.policy, now)
-        self.hot.add(lane.line)
+        self.moved.add(lane)
 
-    def stop_waiting(self, block: Block, now: float) -> None:
+    def stop_waiting(self, block: Block) -> None:
         """The jobs of a block that still wait need not run any more."""
         self.uncut.pop(block.id, None)
-        self.withdraw(block, now)
+        self.withdraw(block)
 
-    def withdraw(self, block: Block, now: float) -> None:
+    def withdraw(self, block: Block) -> None:
         """Take the jobs of a block that still wait out of their lane."""
         lane = self.lane(block)
         if lane is not None:
             for job in block.jobs:
                 lane.drop(job)
-            lane.line.replace(lane, self.policy, now)
+            self.moved.add(lane)
 
     def lane(self, block: Block) -> Lane | None:
         """Return the lane in which the block's jobs wait, if there is one."""
@@ -228,11 +235,12 @@ class Live:
                     line.sites[site.worker.id] = site
         return line
 
-    def replace_lanes(self, account: Account, now: float) -> None:
-        """What a user may hold, or holds, has changed: put the lanes where they belong now."""
-        for lane in account.lanes:
+    def put_in_order(self, now: float) -> None:
+        """Put the lanes that have moved since the last pass where they belong now."""
+        for lane in self.moved:
             lane.line.replace(lane, self.policy, now)
             self.hot.add(lane.line)
+        self.moved.clear()
 
     def reorder(self, now: float) -> None:
         """Put all lanes in order anew: the policy changed, or time passed."""
@@ -242,13 +250,13 @@ class Live:
 
     # ---- what is open ---------------------------------------------------------------------
 
-    def open_lease(self, lease: OpenLease, now: float) -> None:
+    def open_lease(self, lease: OpenLease) -> None:
         """Book a lease in both ledgers."""
         self.open[lease.attempt] = lease
         lease.job.lease = lease
         lease.account.open[lease.attempt] = lease
         lease.site.add(lease)
-        self.replace_lanes(lease.account, now)
+        self.moved.update(lease.account.lanes)
 
     def close_lease(self, lease: OpenLease, now: float) -> None:
         """Strike a lease from both ledgers; what it held is free."""
@@ -258,8 +266,8 @@ class Live:
         account.open.pop(lease.attempt, None)
         site.remove(lease)
         account.use = use.add(account.use, now - lease.leased_at, now)
-        self.replace_lanes(account, now)
-        self.offer(site)
+        self.moved.update(account.lanes)
+        self.offer_slot(site)
 
     # ---- experiments ----------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from backend.scheduler.core.waiting import Lane, Line
 
 def schedule(live: Live, now: float, out: list[Instruction]) -> None:
     """Lease every job that can start, the first in the policy's order first."""
+    live.put_in_order(now)
     contest = _contest(live.hot)
-    live.hot.clear()
     while contest:
         place, number, line = contest[0]
         lane = line.first()
@@ -32,7 +32,7 @@ def schedule(live: Live, now: float, out: list[Instruction]) -> None:
             heapq.heapreplace(contest, (lane.place, number, line))
         elif not _give(live, line, lane, now, out):
             heapq.heappop(contest)
-    live.hot.clear()  # what the leases themselves touched has been looked at
+    live.hot.clear()
 
 
 def _contest(lines: set[Line]) -> list[tuple[Any, int, Line]]:
@@ -48,6 +48,9 @@ def _give(live: Live, line: Line, lane: Lane, now: float, out: list[Instruction]
     if site is None:
         return False
     _lease(live, lane.take(), site, lane, now, out)
+    for moved in live.moved:
+        moved.line.replace(moved, live.policy, now)
+    live.moved.clear()
     return True
 
 
@@ -64,7 +67,7 @@ def _lease(
         size=(queue.cores_per_slot, queue.memory_mb),
         leased_at=now,
     )
-    live.open_lease(lease, now)
+    live.open_lease(lease)
     out.append(
         Lease(
             attempt=lease.attempt,

@@ -86,7 +86,7 @@ def _restore_lease(live: Live, saved: SavedLease, out: list[Instruction]) -> Non
         started=saved.started,
         revoked=saved.revoked,
     )
-    live.open_lease(lease, saved.leased_at)
+    live.open_lease(lease)
 
 
 def _job(live: Live, block: Block, index: int) -> Job:
