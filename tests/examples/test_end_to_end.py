@@ -91,9 +91,10 @@ def test_the_command_runs_it_and_all_is_cached(
 
     gristmill("login", farm.url, "--username", "demo", stdin=farm.demo_password + "\n")
     assert "17 were there already" in gristmill("publish", str(DIGITS))
-    gristmill("experiment", "create", str(DIGITS), "--name", "by-command", "--start")
-    watched = gristmill("experiment", "watch", "by-command")
-    assert "by-command  done  9 cached" in watched
+    gristmill("experiment", "create", str(DIGITS), "--name", "by-command")
+    started = gristmill("experiment", "start", "by-command", "--wait")
+    assert "by-command  done  9 cached" in started
+    assert "summary" in gristmill("experiment", "watch", "by-command")
     results = json.loads(gristmill("experiment", "results", "by-command", "--json"))
     assert results == {"summary": first}
     assert "score_cells" in gristmill("experiment", "status", "by-command")
@@ -103,8 +104,7 @@ def test_the_command_runs_it_and_all_is_cached(
 
 
 def test_a_generated_client_runs_it(farm: Farm, first: dict[str, Any], tmp_path: Path) -> None:
-    document = tmp_path / "openapi.json"
-    document.write_text(farm.server.run("openapi"))
+    document = ROOT / "openapi/openapi.json"
     output = tmp_path / "generated"
     generated = subprocess.run(
         [

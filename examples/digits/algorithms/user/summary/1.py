@@ -2,7 +2,7 @@
 
 import numpy as np
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 
 class Algorithm:

@@ -68,6 +68,8 @@ def _add_experiment_parsers(commands: Subparsers) -> None:
         command.add_argument("experiment", help="name or id")
         if name in ("status", "results"):
             command.add_argument("--json", action="store_true", help="print JSON")
+        if name == "start":
+            command.add_argument("--wait", action="store_true", help="until it ends")
         _with_server(command, run)
     explain = commands.add_parser("explain", help="say why a block does not run")
     explain.add_argument("experiment", help="name or id")
@@ -197,7 +199,10 @@ def _list(client: Client, arguments: argparse.Namespace) -> int:
 
 def _start(client: Client, arguments: argparse.Namespace) -> int:
     experiment = client.find_experiment(arguments.experiment)
-    return _report(client.start_experiment(experiment.id))
+    started = client.start_experiment(experiment.id)
+    if not arguments.wait:
+        return _report(started)
+    return _report(client.wait(experiment.id), failed=1)
 
 
 def _stop(client: Client, arguments: argparse.Namespace) -> int:
