@@ -31,6 +31,7 @@ from gristmill.protocol import Assignment, FoundEnvironment, Registered, Report
 
 log = structlog.get_logger()
 POLL = 25.0  #: seconds that a poll may wait at the server
+PROOF_PATIENCE = 5.0  #: seconds in which the server's file must be seen in a shared folder
 LAST_WORDS = 10.0  #: seconds to get the last reports out before stopping
 
 STOPPED, FENCED, REFUSED = 0, 3, 4  #: exit statuses
@@ -104,9 +105,13 @@ class Agent:
         self._drain.set()
 
     def running(self) -> tuple[str, ...]:
-        """Return the attempts that this worker holds."""
+        """Return the attempts that this worker holds, as far as the server can know.
+
+        One that is over stays until its end was heard: the server would else take it for one
+        that never arrived, and give it again.
+        """
         with self._lock:
-            return tuple(self._jobs)
+            return tuple(dict.fromkeys((*self._jobs, *sorted(self._outbox.unheard()))))
 
     def _wait(self) -> None:
         """Until drained (and nothing runs), fenced, or refused."""
@@ -118,7 +123,7 @@ class Agent:
             deadline = deadline or time.monotonic() + self._config.grace_seconds
             if self._hurry.is_set() or time.monotonic() >= deadline:
                 self._end_jobs(Reason.RETURNED)
-            if not self.running():
+            if not self._all_jobs():
                 self._end(Ending(STOPPED, "drained"))
 
     def _leave(self) -> int:
@@ -190,10 +195,26 @@ class Agent:
                 cache_nonce=nonce,
             )
             told = self._connection.post("register", message, token=self._config.token)
-            return messages.registered(told)
+            reply = messages.registered(told)
+            shared = reply.shared_cache and self._answered(nonce)
+            return replace(reply, shared_cache=shared)
         finally:
             if nonce is not None and self._config.cache is not None:
-                (self._config.cache / "proof" / nonce).unlink(missing_ok=True)
+                for name in (nonce, f"{nonce}.server"):
+                    (self._config.cache / "proof" / name).unlink(missing_ok=True)
+
+    def _answered(self, nonce: str | None) -> bool:
+        """Whether the server's own file is where we read; it may take a moment to be seen."""
+        if nonce is None or self._config.cache is None:
+            return False
+        path = self._config.cache / "proof" / f"{nonce}.server"
+        end = time.monotonic() + PROOF_PATIENCE
+        while not path.exists():
+            if time.monotonic() >= end:
+                log.warning("the server's proof is not in our cache folder; using HTTP")
+                return False
+            self._pause(0.1)
+        return True
 
     def _session(self) -> Registered:
         with self._lock:

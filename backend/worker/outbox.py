@@ -115,6 +115,12 @@ class Outbox:
         begun = [r for r in batch if r.kind != "finished"]
         return (*begun, *last, *(r for r in batch if r.kind == "finished"))
 
+    def unheard(self) -> set[str]:
+        """Return the attempts whose end the server does not know yet."""
+        with self._change:
+            waiting = (*self._waiting, *self._sending)
+            return {report.attempt for report in waiting if report.kind == "finished"}
+
     def sent(self) -> None:
         """The batch taken last has arrived; forget it."""
         with self._change:

@@ -46,6 +46,7 @@ class FakeServer:
     cut_after: int | None = None  #: break each download, or upload, after so many bytes
     broken: bool = False  #: answer everything with 503
     refuse: Callable[[dict[str, Any]], bool] = lambda _: False  #: reports that it cannot read
+    refuse_all_reports: bool = False  #: answer reports with 503
     stale: set[str] = field(default_factory=set)
     date: str | None = None
     change: threading.Condition = field(default_factory=threading.Condition)
@@ -140,13 +141,13 @@ class FakeServer:
         )
         return app
 
-    def _body(self, body: dict[str, Any], request: Request) -> JSONResponse | None:
-        return self._no(request)
-
     def _register(self, body: dict[str, Any], request: Request) -> Response:
         if (no := self._no(request)) is not None:
             return no
-        nonce = body.get("cache_nonce")
+        nonce = str(body.get("cache_nonce"))
+        shared = (self.cache / "proof" / nonce).is_file()
+        if shared:
+            (self.cache / "proof" / f"{nonce}.server").write_text(nonce)
         with self.change:
             self.registrations.append(body)
             self.fenced = False
@@ -159,7 +160,7 @@ class FakeServer:
                 "token_seconds": 60,
                 "heartbeat_seconds": self.heartbeat_seconds,
                 "lease_seconds": 5.0,
-                "shared_cache": bool(nonce) and (self.cache / "proof" / str(nonce)).exists(),
+                "shared_cache": shared,
                 "forget": list(self.forget),
                 "something_new": 1,
             }
@@ -187,6 +188,8 @@ class FakeServer:
     def _reports(self, body: dict[str, Any], request: Request) -> Response:
         if (no := self._no(request)) is not None:
             return no
+        if self.refuse_all_reports:
+            return JSONResponse({"detail": "not now"}, 503)
         if any(self.refuse(report) for report in body["reports"]):
             return JSONResponse({"detail": "cannot read that"}, 422)
         with self.change:

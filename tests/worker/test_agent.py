@@ -446,6 +446,25 @@ def test_an_end_that_could_not_be_told_survives_the_workers_own_death(
         time.sleep(0.02)
 
 
+def test_a_job_counts_as_running_until_the_server_has_heard_of_its_end(
+    server: FakeServer, start: Start
+) -> None:
+    worker = start()
+    server.refuse_all_reports = True
+    server.give(shell_job("b.0.1", "finish"))
+    spool = worker.work / "outbox/b.0.1.jsonl"
+    while not (spool.exists() and "finished" in spool.read_text()):
+        time.sleep(0.02)
+    seen = len(server.heartbeats)
+    server.wait(lambda: len(server.heartbeats) > seen + 2)
+    assert server.heartbeats[-1]["running"] == ["b.0.1"]
+    server.refuse_all_reports = False
+    server.wait_for("b.0.1")
+    seen = len(server.heartbeats)
+    server.wait(lambda: len(server.heartbeats) > seen + 2)
+    assert server.heartbeats[-1]["running"] == []
+
+
 def test_a_token_that_is_not_taken_any_more_is_renewed_with_the_jobs_kept(
     server: FakeServer, start: Start
 ) -> None:
