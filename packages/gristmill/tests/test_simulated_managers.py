@@ -23,6 +23,11 @@ MANAGERS = {
     "torque": ("torque", Limits(patience=60, walltime=2, kill_within=20, memory_kill=False)),
     "lsf": ("lsf", Limits(patience=60, walltime=60, kill_within=20, many_within=200)),
     "htcondor": ("htcondor", PBS),
+    "moab": ("moab", PBS),
+    "loadleveler": (
+        "loadleveler",
+        Limits(patience=60, walltime=2, kill_within=20, many_within=200, memory_kill=False),
+    ),
 }
 LONG = {"many"}
 SLOW = {("lsf", "walltime")}  # it counts minutes

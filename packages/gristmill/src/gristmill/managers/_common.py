@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gristmill import patterns, quantities
+from gristmill.commands import Command, Output
 from gristmill.jobs import Hold, Spec
+from gristmill.managers import wrapper
 from gristmill.managers.base import Request, Sheet
 from gristmill.records import Listing, Record, joined
 
@@ -140,6 +142,21 @@ def user_hold(sheet: Sheet, request: Request, line: str) -> None:
 def plain_path(text: str) -> bool:
     """Whether a path can stand in any directive as it is."""
     return re.fullmatch(r"[\w./+=@^-]+", text, re.ASCII) is not None
+
+
+def or_exit_record(argv: Sequence[str], token: str, env: Mapping[str, str | None]) -> Command:
+    """A listing, and after it the exit record of the token's job, which may have ended already.
+
+    For managers that forget a job at its end; `ended_id` reads the id from it.
+    """
+    record = f'cat "{wrapper.EXIT_DIRECTORY}/{token}"* 2>/dev/null'
+    return Command(("sh", "-c", f"{shlex.join(argv)} && {{ {record}; true; }}"), env=env)
+
+
+def ended_id(out: Output) -> str | None:
+    """The id in an exit record that `or_exit_record` found."""
+    found = re.search(r"^exit=\d+\n(?:\w+=.*\n)*?id=(\S+)$", out.text, re.MULTILINE)
+    return found[1] if found else None
 
 
 def gathered(records: Iterable[Record], **more: object) -> Iterator[Record]:

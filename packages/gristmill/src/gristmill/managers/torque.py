@@ -68,7 +68,8 @@ class TorqueDialect(_pbs.PbsFamily):
         return _pbs.rendering(sheet, request, lines, redirect, FRAMES)
 
     def find(self, token: str) -> Ask[str | None]:
-        return Ask(_qstat("-x", "-t"), lambda out: self.parse_find(out, token))
+        command = _common.or_exit_record(("qstat", "-x", "-t"), token, _pbs.QUERY_ENV)
+        return Ask(command, lambda out: self.parse_find(out, token))
 
     def parse_find(self, out: Output, token: str) -> str | None:
         """With -t, since arrays alone are not told with their variables everywhere."""
@@ -77,6 +78,8 @@ class TorqueDialect(_pbs.PbsFamily):
             values = _xml.flat(block)
             if f"{_pbs.MARK_PREFIX}{token}" in values.get("Variable_List", ""):
                 return re.sub(r"\[\d+\]", "[]", self.canonical(values["Job_Id"]))
+        if (ended := _common.ended_id(out)) is not None:
+            return re.sub(r"\[\d+\]", "[]", self.canonical(ended))
         if out.text.strip() and "</Data>" not in out.text:
             raise self.fault(Output(out.stdout, b"Communication failure: the answer was cut", 1))
         return None
