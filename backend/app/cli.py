@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import secrets
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -140,12 +141,19 @@ def _migrate(settings: Settings, _arguments: argparse.Namespace) -> None:
 
 def _serve(settings: Settings, _arguments: argparse.Namespace) -> None:
     logs.configure(level=settings.log_level, as_json=settings.log_json)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn ends in order and then raises the signal again: our database must end, too
+        signal.signal(number, _leave)
     settings.data.mkdir(parents=True, exist_ok=True)
     with _listening(settings) as listener, database(settings) as ready:
         # an embedded database is ours to upgrade; another's only when it is empty
         asyncio.run(_upgrade(ready, only_if_empty=settings.database_url is not None))
         host, port = listener.getsockname()[:2]
         _run(ready, listener, f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _leave(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
 
 
 @contextmanager
@@ -177,6 +185,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             _say(f"Gristmill listens on {self._url}")
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End on a signal, but not by it: uvicorn raises it again, before the database is ended."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
 
 def _run(settings: Settings, listener: socket.socket, url: str) -> None:
