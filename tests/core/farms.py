@@ -142,7 +142,11 @@ class Story:
         self.farm.schedule(self.now)
 
     def happens(self, *events: Event, at: float | None = None) -> list[Instruction]:
-        """Let things happen in one batch; return all that follows."""
+        """Let things happen one after the other, a pass after each; return all that follows."""
+        return [i for event in events for i in self.at_once(event, at=at)]
+
+    def at_once(self, *events: Event, at: float | None = None) -> list[Instruction]:
+        """Let things happen in one batch, with one pass after them."""
         self.now = at if at is not None else self.now
         out: list[Instruction] = []
         for event in events:

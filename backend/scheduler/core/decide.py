@@ -149,13 +149,16 @@ def _why_not(live: Live, submission: Submission) -> str | None:
 
 def begin(live: Live, experiment: Experiment, cached: frozenset[str], now: float, out: Out) -> None:
     """Take from the cache what it holds, and queue what is ready."""
-    for block in experiment.blocks:
-        key = block.spec.key
-        if not block.is_final() and (key in cached or key in live.finished_keys):
-            _succeed(live, block, Move.HIT, now, out)
+    hits = [(b, Move.HIT) for b in experiment.blocks if _is_held(live, b.spec.key, cached)]
+    _succeed(live, hits, now, out)
     for block in tuple(experiment.blocks):
         _queue_if_ready(live, block, now, out)
     settle(live, experiment, out)
+
+
+def _is_held(live: Live, key: str, cached: frozenset[str]) -> bool:
+    """Whether the cache holds a key: as the caller saw it, or by what has finished since."""
+    return key in cached or key in live.finished_keys
 
 
 def _hold_rights(live: Live, event: RightsSet, out: Out) -> None:
@@ -246,11 +249,11 @@ def resume_block(live: Live, block: Block, cached: frozenset[str], now: float, o
     """Let a restored block wait for what it waited for."""
     untouched = block.state in (State.BLOCKED, State.QUEUED)
     if untouched and block.spec.key in cached:
-        _succeed(live, block, Move.HIT, now, out)
+        _succeed(live, [(block, Move.HIT)], now, out)
     elif block.state is State.BLOCKED:
         _queue_if_ready(live, block, now, out)
     elif block.jobs and all(job.done for job in block.jobs):
-        _succeed(live, block, Move.FINISHED, now, out)
+        _succeed(live, [(block, Move.FINISHED)], now, out)
     else:
         _take_up(live, block, now, out)
 
@@ -280,24 +283,30 @@ def _are_disjoint(ranges: tuple[Range, ...]) -> bool:
     return in_order and all(a[1] < b[0] for a, b in pairwise(ranges))
 
 
-def _succeed(live: Live, block: Block, move: blocks.Move, now: float, out: Out) -> None:
-    """A block has its outputs; so have all others of its key, and those that wait for them."""
-    succeeded = deque([(block, move)])
-    while succeeded:
-        block, move = succeeded.popleft()
-        if block.is_final():
-            continue
-        set_block(block, move, out, reason="found in the cache" if move is Move.HIT else None)
-        live.retire(block)
-        if move is Move.FINISHED:
-            del live.flights[block.spec.key]
-            live.remember_key(block.spec.key)
-        else:
-            live.stop_waiting(block)
-        succeeded.extend((peer, Move.HIT) for peer in _waiting_for_key(live, block.spec.key))
+def _succeed(live: Live, those: Iterable[tuple[Block, blocks.Move]], now: float, out: Out) -> None:
+    """Blocks have their outputs; so have all others of their keys, and what waits for them may."""
+    succeeding, succeeded = deque(those), []
+    while succeeding:
+        block, move = succeeding.popleft()
+        if not block.is_final():
+            _take_outputs(live, block, move, out)
+            succeeded.append(block)
+            succeeding.extend((peer, Move.HIT) for peer in _waiting_for_key(live, block.spec.key))
+    for block in succeeded:
         for other in block.downstream:
             _queue_if_ready(live, other, now, out)
+    for block in succeeded:
         settle(live, block.experiment, out)
+
+
+def _take_outputs(live: Live, block: Block, move: blocks.Move, out: Out) -> None:
+    set_block(block, move, out, reason="found in the cache" if move is Move.HIT else None)
+    live.retire(block)
+    if move is Move.FINISHED:
+        del live.flights[block.spec.key]
+        live.remember_key(block.spec.key)
+    else:
+        live.stop_waiting(block)
 
 
 def _waiting_for_key(live: Live, key: str) -> list[Block]:
@@ -441,7 +450,7 @@ def _job_done(live: Live, job: Job, now: float, out: Out) -> None:
     if _is_ending(job.block):
         job_gone(live, job.block, now, out)
     elif all(other.done for other in job.block.jobs):
-        _succeed(live, job.block, Move.FINISHED, now, out)
+        _succeed(live, [(job.block, Move.FINISHED)], now, out)
 
 
 def _job_failed(live: Live, lease: OpenLease, failure: Failure, now: float, out: Out) -> None:
