@@ -316,7 +316,7 @@ def test_the_last_run_of_a_requeued_job_counts() -> None:
 def test_accounting_takes_memory_from_the_steps() -> None:
     rows = [
         ["9", "FAILED", "3:0", "61", "01:01.500", "", "n1", "4", "1", "2", "63", "p", "acct", ""],
-        ["9.batch", "FAILED", "3:0", "61", "01:01.500", "316664K", "n1", "4", "1", "2", "", "", "", ""],
+        ["9.batch", "FAILED", "3:0", "61", "01:01", "316664K", "n1", "4", "1", "2", "", "", "", ""],
         ["9.0", "FAILED", "3:0", "61", "00:01", "1G", "n1", "4", "1", "2", "63", "", "", ""],
     ]  # fmt: skip
     text = "\n".join("\x1f".join(row) for row in rows)

@@ -5,6 +5,7 @@ It is forked by the supervisor but does not need it: when the supervisor dies th
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -90,6 +91,8 @@ def _start(
         new.write_text(job["script"], encoding="utf-8", errors="surrogateescape")
         new.replace(script)
     directory = attributes["directory"]
+    if not Path(directory).is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
     stdout = _open(attributes, "stdout", job, index)
     stderr = _open(attributes, "stderr", job, index) if "stderr" in attributes else stdout
     with stdout, stderr:
