@@ -5,6 +5,10 @@ import { defineConfig } from "vitest/config";
 
 const server = process.env.GRISTMILL_SERVER ?? "http://127.0.0.1:8000";
 
+// As the server says it, so that a preview shows what the policy would forbid.
+const csp =
+  "default-src 'self'; img-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'";
+
 export default defineConfig({
   plugins: [react()],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
@@ -18,6 +22,7 @@ export default defineConfig({
   },
   worker: { format: "es" },
   server: { proxy: { "/api": { target: server, ws: true } } },
+  preview: { proxy: { "/api": { target: server, ws: true } }, headers: { "Content-Security-Policy": csp } },
   test: {
     environment: "jsdom",
     include: ["src/**/*.test.{ts,tsx}"],

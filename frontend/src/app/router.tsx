@@ -65,8 +65,9 @@ const experiments = createRoute({
 const newExperiment = createRoute({
   getParentRoute: () => inside,
   path: "/experiments/new",
-  validateSearch: (search: Record<string, unknown>): { toolchain?: string } => ({
+  validateSearch: (search: Record<string, unknown>): { toolchain?: string; edit?: string } => ({
     toolchain: text(search.toolchain),
+    edit: text(search.edit),
   }),
   component: lazyRouteComponent(
     () => import("@/features/new-experiment/new-experiment-page"),

@@ -3,11 +3,12 @@ import { ActionIcon, Button, Menu } from "@mantine/core";
 import {
   IconDots,
   IconGitFork,
+  IconPencil,
   IconPlayerPlayFilled,
   IconPlayerStopFilled,
   IconTrash,
 } from "@tabler/icons-react";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { Confirm } from "@/components/ui/confirm";
 import { complain, say } from "@/components/ui/toasts";
@@ -67,6 +68,16 @@ export function RunActions({ experiment, state }: { experiment: Experiment; stat
             </ActionIcon>
           </Menu.Target>
           <Menu.Dropdown>
+            {STARTS.has(state) && (
+              <Menu.Item
+                leftSection={<IconPencil size={16} />}
+                renderRoot={(props) => (
+                  <Link to="/experiments/new" search={{ edit: experiment.id }} {...props} />
+                )}
+              >
+                Edit the set-up
+              </Menu.Item>
+            )}
             <Menu.Item
               color="red"
               leftSection={<IconTrash size={16} />}

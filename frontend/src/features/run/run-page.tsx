@@ -15,7 +15,7 @@ import type { Direction } from "@/lib/graph/geometry";
 import { useRun } from "@/lib/live/live";
 import type { RunStore } from "@/lib/live/run-store";
 import { countStates, type BlockState } from "@/lib/state/states";
-import { experimentQuery } from "./api/get-experiment";
+import { experimentQuery } from "@/lib/api/queries/get-experiment";
 import { About } from "./about";
 import { Announcer } from "./announcer";
 import { Dataflow } from "./graph/dataflow";

@@ -1899,7 +1899,7 @@ export interface components {
              * Grant Type
              * @default password
              */
-            grant_type: string;
+            grant_type?: string;
         };
         /**
          * CacheClean
@@ -1920,7 +1920,7 @@ export interface components {
              * Dry Run
              * @default true
              */
-            dry_run: boolean;
+            dry_run?: boolean;
         };
         /**
          * CacheCleaned
@@ -2121,7 +2121,7 @@ export interface components {
              * Declaration
              * @default {}
              */
-            declaration: {
+            declaration?: {
                 [key: string]: unknown;
             };
             /**
@@ -2129,20 +2129,20 @@ export interface components {
              * @description Python
              * @default
              */
-            source: string;
+            source?: string;
             /**
              * Files
              * @description path -> text, of a library
              * @default {}
              */
-            files: {
+            files?: {
                 [key: string]: string;
             };
             /**
              * Documentation
              * @default
              */
-            documentation: string;
+            documentation?: string;
         };
         /**
          * DeclaredSummary
@@ -2202,12 +2202,12 @@ export interface components {
              * Os
              * @default
              */
-            os: string;
+            os?: string;
             /**
              * Description
              * @default
              */
-            description: string;
+            description?: string;
         };
         /**
          * EnvironmentView
@@ -2231,7 +2231,7 @@ export interface components {
              * Workers
              * @default 0
              */
-            workers: number;
+            workers?: number;
             /**
              * Created At
              * Format: date-time
@@ -2367,13 +2367,13 @@ export interface components {
              * @description Markdown
              * @default
              */
-            description: string;
+            description?: string;
             /**
              * Visibility
              * @default private
              * @enum {string}
              */
-            visibility: "private" | "shared" | "public";
+            visibility?: "private" | "shared" | "public";
         };
         /**
          * ExperimentList
@@ -2481,7 +2481,7 @@ export interface components {
             name?: string | null;
         };
         /**
-         * FoundEnvironment
+         * FoundEnvironmentInput
          * @description An environment that the worker found on itself.
          */
         "FoundEnvironment-Input": {
@@ -2493,17 +2493,17 @@ export interface components {
              * Os
              * @default
              */
-            os: string;
+            os?: string;
             /**
              * Packages
              * @default {}
              */
-            packages: {
+            packages?: {
                 [key: string]: string;
             };
         };
         /**
-         * FoundEnvironment
+         * FoundEnvironmentOutput
          * @description An environment that a worker found on itself.
          */
         "FoundEnvironment-Output": {
@@ -2521,14 +2521,15 @@ export interface components {
         GroupChange: {
             /**
              * Name
+             * @description letters, digits, _, and behind the first also . and -
              * @default -
              */
-            name: string;
+            name?: string;
             /**
              * Description
              * @default
              */
-            description: string;
+            description?: string;
         };
         /**
          * GroupName
@@ -2580,7 +2581,7 @@ export interface components {
              * @default ok
              * @constant
              */
-            status: "ok";
+            status?: "ok";
         };
         /**
          * Heartbeat
@@ -2595,7 +2596,7 @@ export interface components {
              * Draining
              * @default false
              */
-            draining: boolean;
+            draining?: boolean;
         };
         /**
          * HeartbeatReply
@@ -2610,12 +2611,12 @@ export interface components {
              * Cancel
              * @default []
              */
-            cancel: string[];
+            cancel?: string[];
             /**
              * Drain
              * @default false
              */
-            drain: boolean;
+            drain?: boolean;
         };
         /**
          * JobFailure
@@ -2652,7 +2653,7 @@ export interface components {
              * Logger
              * @default
              */
-            logger: string;
+            logger?: string;
             /** Level */
             level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR") | null;
             /**
@@ -2660,7 +2661,7 @@ export interface components {
              * @description after which it goes back
              * @default 900
              */
-            seconds: number;
+            seconds?: number;
         };
         /**
          * LogLevels
@@ -2832,7 +2833,10 @@ export interface components {
          * @description What somebody may change of themselves.
          */
         MyChange: {
-            /** Email */
+            /**
+             * Email
+             * @description nothing, or an address with one @
+             */
             email: string;
         };
         /**
@@ -2861,48 +2865,57 @@ export interface components {
              * Documentation
              * @default
              */
-            documentation: string;
+            documentation?: string;
             /** @default private */
-            visibility: components["schemas"]["Visibility"];
+            visibility?: components["schemas"]["Visibility"];
             /**
              * Groups
              * @description that it is shared with
              * @default []
              */
-            groups: string[];
+            groups?: string[];
         };
         /**
          * NewEnvironment
          * @description An environment to offer.
          */
         NewEnvironment: {
-            /** Name */
+            /**
+             * Name
+             * @description letters, digits and, between them, blanks and _ . / ( ) + : -
+             */
             name: string;
-            /** Version */
+            /**
+             * Version
+             * @description letters, digits, and behind the first also _ . + -
+             */
             version: string;
             /**
              * Os
              * @default
              */
-            os: string;
+            os?: string;
             /**
              * Description
              * @default
              */
-            description: string;
+            description?: string;
         };
         /**
          * NewGroup
          * @description A group to make.
          */
         NewGroup: {
-            /** Name */
+            /**
+             * Name
+             * @description letters, digits, _, and behind the first also . and -
+             */
             name: string;
             /**
              * Description
              * @default
              */
-            description: string;
+            description?: string;
         };
         /**
          * NewPersonalToken
@@ -2918,7 +2931,7 @@ export interface components {
              *       "write"
              *     ]
              */
-            scopes: components["schemas"]["Scope"][];
+            scopes?: components["schemas"]["Scope"][];
             /** Expires At */
             expires_at?: string | null;
         };
@@ -2927,13 +2940,16 @@ export interface components {
          * @description A queue to make.
          */
         NewQueue: {
-            /** Name */
+            /**
+             * Name
+             * @description letters, digits and, between them, blanks and _ . / ( ) + : -
+             */
             name: string;
             /**
              * Description
              * @default
              */
-            description: string;
+            description?: string;
             /**
              * Memory Mb
              * @description MiB, of one slot
@@ -2950,7 +2966,7 @@ export interface components {
              * Cores Per Slot
              * @default 1
              */
-            cores_per_slot: number;
+            cores_per_slot?: number;
             /**
              * Environment Ids
              * @description those that it offers
@@ -2971,9 +2987,10 @@ export interface components {
             username: string;
             /**
              * Email
+             * @description nothing, or an address with one @
              * @default
              */
-            email: string;
+            email?: string;
             /** Password */
             password: string;
             /**
@@ -2981,24 +2998,27 @@ export interface components {
              * @description percent; 100 is neutral
              * @default 100
              */
-            reputation: number;
+            reputation?: number;
             /**
              * Active
              * @default true
              */
-            active: boolean;
+            active?: boolean;
             /**
              * Admin
              * @default false
              */
-            admin: boolean;
+            admin?: boolean;
         };
         /**
          * NewWorkerCredential
          * @description A credential to make; `gristmill worker --token` takes it.
          */
         NewWorkerCredential: {
-            /** Worker Name */
+            /**
+             * Worker Name
+             * @description letters, digits, _, and behind the first also . and -
+             */
             worker_name: string;
             /** Expires At */
             expires_at?: string | null;
@@ -3210,12 +3230,12 @@ export interface components {
              * Expected
              * @default null
              */
-            expected: unknown;
+            expected?: unknown;
             /**
              * Found
              * @default null
              */
-            found: unknown;
+            found?: unknown;
         };
         /**
          * PlannedBlock
@@ -3268,19 +3288,19 @@ export interface components {
              * Assignments
              * @default []
              */
-            assignments: {
+            assignments?: {
                 [key: string]: unknown;
             }[];
             /**
              * Cancel
              * @default []
              */
-            cancel: string[];
+            cancel?: string[];
             /**
              * Drain
              * @default false
              */
-            drain: boolean;
+            drain?: boolean;
         };
         /**
          * PreviewItem
@@ -3318,7 +3338,7 @@ export interface components {
              * Errors
              * @default []
              */
-            errors: components["schemas"]["Place"][];
+            errors?: components["schemas"]["Place"][];
             /** Request Id */
             request_id: string;
         };
@@ -3329,47 +3349,48 @@ export interface components {
         QueueChange: {
             /**
              * Name
+             * @description letters, digits and, between them, blanks and _ . / ( ) + : -
              * @default -
              */
-            name: string;
+            name?: string;
             /**
              * Description
              * @default
              */
-            description: string;
+            description?: string;
             /**
              * Memory Mb
              * @description MiB, of one slot
              * @default 1
              */
-            memory_mb: number;
+            memory_mb?: number;
             /**
              * Time Limit Seconds
              * @description seconds, of one job
              * @default 1
              */
-            time_limit_seconds: number;
+            time_limit_seconds?: number;
             /**
              * Slots Per Worker
              * @default 0
              */
-            slots_per_worker: number;
+            slots_per_worker?: number;
             /**
              * Cores Per Slot
              * @default 1
              */
-            cores_per_slot: number;
+            cores_per_slot?: number;
             /**
              * Environment Ids
              * @default []
              */
-            environment_ids: string[];
+            environment_ids?: string[];
             /**
              * Default Environment Id
              * Format: uuid
              * @default 00000000-0000-0000-0000-000000000000
              */
-            default_environment_id: string;
+            default_environment_id?: string;
         };
         /**
          * QueueLoad
@@ -3442,7 +3463,7 @@ export interface components {
              * @default ready
              * @constant
              */
-            status: "ready";
+            status?: "ready";
             /** Revision */
             revision: string;
         };
@@ -3483,7 +3504,7 @@ export interface components {
              * Running
              * @default []
              */
-            running: string[];
+            running?: string[];
             /** Cache Nonce */
             cache_nonce?: string | null;
         };
@@ -3510,7 +3531,7 @@ export interface components {
              * Forget
              * @default []
              */
-            forget: string[];
+            forget?: string[];
         };
         /**
          * Report
@@ -3528,7 +3549,7 @@ export interface components {
              * Time
              * @default
              */
-            time: string;
+            time?: string;
             /** Fraction */
             fraction?: number | null;
             /** Message */
@@ -3548,7 +3569,7 @@ export interface components {
              * Outputs
              * @default []
              */
-            outputs: components["schemas"]["OutputFile"][];
+            outputs?: components["schemas"]["OutputFile"][];
             /** Results */
             results?: {
                 [key: string]: unknown;
@@ -3577,7 +3598,7 @@ export interface components {
              * Cancel
              * @default []
              */
-            cancel: string[];
+            cancel?: string[];
         };
         /**
          * Result
@@ -3592,7 +3613,7 @@ export interface components {
              * Display
              * @default true
              */
-            display: boolean;
+            display?: boolean;
         };
         /**
          * Results
@@ -3613,7 +3634,7 @@ export interface components {
              * Priority
              * @default 0
              */
-            priority: number;
+            priority?: number;
         };
         /**
          * RightUsed
@@ -3704,7 +3725,7 @@ export interface components {
              * @description that it is shared with
              * @default []
              */
-            groups: string[];
+            groups?: string[];
         };
         /**
          * SignIn
@@ -3758,7 +3779,7 @@ export interface components {
             blocks: components["schemas"]["BlockState"][];
         };
         /**
-         * State
+         * StateInput
          * @description Where an experiment stands.
          * @enum {string}
          */
@@ -3800,7 +3821,7 @@ export interface components {
              * @default bearer
              * @constant
              */
-            token_type: "bearer";
+            token_type?: "bearer";
             /**
              * Expires In
              * @description seconds that the access token is good for
@@ -3886,32 +3907,32 @@ export interface components {
              * Wall Seconds
              * @default 0
              */
-            wall_seconds: number;
+            wall_seconds?: number;
             /**
              * Cpu User Seconds
              * @default 0
              */
-            cpu_user_seconds: number;
+            cpu_user_seconds?: number;
             /**
              * Cpu System Seconds
              * @default 0
              */
-            cpu_system_seconds: number;
+            cpu_system_seconds?: number;
             /**
              * Peak Memory Mb
              * @default 0
              */
-            peak_memory_mb: number;
+            peak_memory_mb?: number;
             /**
              * Bytes Read
              * @default 0
              */
-            bytes_read: number;
+            bytes_read?: number;
             /**
              * Bytes Written
              * @default 0
              */
-            bytes_written: number;
+            bytes_written?: number;
         };
         /**
          * UserChange
@@ -3920,30 +3941,31 @@ export interface components {
         UserChange: {
             /**
              * Email
+             * @description nothing, or an address with one @
              * @default
              */
-            email: string;
+            email?: string;
             /**
              * Password
              * @default left out: stays
              */
-            password: string;
+            password?: string;
             /**
              * Reputation
              * @description percent; 100 is neutral
              * @default 100
              */
-            reputation: number;
+            reputation?: number;
             /**
              * Active
              * @default true
              */
-            active: boolean;
+            active?: boolean;
             /**
              * Admin
              * @default false
              */
-            admin: boolean;
+            admin?: boolean;
         };
         /**
          * UserLoad
@@ -4155,13 +4177,13 @@ export interface components {
             revision: number;
         };
         /**
-         * State
+         * BlocksState
          * @description Where a block stands; the words are those of the page, the API and the database.
          * @enum {string}
          */
         backend__scheduler__core__blocks__State: "blocked" | "queued" | "assigned" | "running" | "lost" | "cancelling" | "done" | "cached" | "failed" | "cancelled" | "skipped";
         /**
-         * State
+         * ExperimentsState
          * @description Where an experiment stands.
          * @enum {string}
          */

@@ -48,7 +48,7 @@ export function ResultsTab({ experiment, topology }: { experiment: string; topol
 }
 
 function AnalyzerResults({ results }: { results: Record<string, Result> }) {
-  const shown = Object.entries(results).filter(([, result]) => result.display);
+  const shown = Object.entries(results).filter(([, result]) => result.display !== false);
   const scalars = shown.flatMap(([name, result]) => {
     const text = asScalar(result.value);
     return text === null ? [] : [{ name, text }];

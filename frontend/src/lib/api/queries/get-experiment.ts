@@ -1,6 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "@/lib/api/client";
-import type { Experiment } from "@/lib/api/types";
+import { answer, api } from "../client";
+import type { Experiment } from "../types";
 
 export const experimentQuery = (id: string) =>
   queryOptions({
