@@ -241,6 +241,9 @@ class Agent:
             except (Refused, messages.BadAnswer) as error:
                 log.error("the server does not take this", duty=duty.__name__, why=str(error))
                 self._pause(pauses.next())
+            except Exception:  # a duty that ends would leave a worker that only seems to live
+                log.exception("the worker failed at a duty", duty=duty.__name__)
+                self._pause(pauses.next())
 
     def _beat(self) -> None:
         self._pause(self._session().heartbeat_seconds)

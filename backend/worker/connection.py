@@ -149,6 +149,8 @@ class Connection:
             told = email.utils.parsedate_to_datetime(answer.headers["date"])
         except (KeyError, ValueError):
             return
+        if told.tzinfo is None:
+            return
         skew = told - datetime.fromtimestamp(time.time(), UTC)
         self._skew = skew if abs(skew.total_seconds()) > SKEW_SEEN else timedelta()
 
@@ -157,7 +159,7 @@ class Connection:
 def _as_ours() -> Iterator[None]:
     try:
         yield
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         raise Unreachable(f"{type(error).__name__}: {error}") from error
 
 

@@ -4,15 +4,19 @@ themselves."""
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import structlog
 
+from backend.worker import processes
 from backend.worker.config import EnvironmentConfig
-from backend.worker.executors.base import Environment
-from backend.worker.executors.launch import variables
+from backend.worker.executors.base import CannotStart, Environment, Quotas
+from backend.worker.executors.launch import Request, Sandbox, variables
 
 log = structlog.get_logger()
 PATIENCE = 120  #: seconds that `describe` may take, on a cold disk
@@ -33,6 +37,53 @@ def find(configured: Iterable[EnvironmentConfig]) -> tuple[Environment, ...]:
             continue
         found.setdefault((environment.name, environment.version), environment)
     return tuple(found.values())
+
+
+def try_inside(
+    found: Iterable[Environment], sandbox: Sandbox, work: Path
+) -> tuple[Environment, ...]:
+    """Return those environments that also work shut in, where they see only what they named."""
+    good = []
+    for environment in found:
+        why = _trial(environment, sandbox, work / "trial")
+        if why is None:
+            good.append(environment)
+        else:
+            why = f"it does not work in the sandbox (is a `bind` missing?): {why}"
+            log.error("environment left out", name=environment.name, why=why)
+    return tuple(good)
+
+
+def _trial(environment: Environment, sandbox: Sandbox, folder: Path) -> str | None:
+    """Let an environment describe itself inside the sandbox; return what went wrong."""
+    folder.mkdir(parents=True, exist_ok=True)
+    request = Request(
+        call="describe",
+        folder=folder,
+        environment=environment,
+        cores=1,
+        mark="trial",
+        quotas=Quotas(),
+    )
+    try:
+        started = sandbox.start(request)
+    except CannotStart as error:
+        return str(error)
+    try:
+        for pipe in (started.stdout, started.stderr):
+            os.set_blocking(pipe.fileno(), True)
+        told, said = started.process.communicate(timeout=PATIENCE)
+        json.loads(told)
+    except subprocess.TimeoutExpired:
+        processes.destroy(started.process.pid)
+        started.process.wait()
+        return f"no answer within {PATIENCE} s"
+    except ValueError:
+        return said.decode(errors="replace").strip()[-500:] or "it prints no JSON"
+    finally:
+        started.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
 
 
 def describe(entry: EnvironmentConfig) -> Environment:

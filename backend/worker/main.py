@@ -55,11 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(config: Config) -> int:
     """Run a worker with this configuration."""
     sandbox = choose_sandbox(config)
-    found = environments.find(config.environments)
-    if not found:
-        raise BadConfig("no environment works on this machine, so there is nothing to offer")
     folders = Folders(config.work)
     folders.take()
+    described = environments.find(config.environments)
+    found = environments.try_inside(described, sandbox, config.work)
+    if not found:
+        raise BadConfig("no environment works on this machine, so there is nothing to offer")
     groups = cgroups.probe(config.cgroup)
     groups.sweep()
     executor = ProcessExecutor(config.work, sandbox, groups, config.quotas, config.standby)

@@ -640,12 +640,19 @@ def test_a_wrong_credential_ends_it_with_a_sentence(tmp_path: Path, server: Fake
             "server = 'http://x'\ntoken = 't'\n[[environment]]\nexecutable = ['/none']",
             "no environment works",
         ),
+        (
+            "server = 'http://x'\ntoken = 't'\n[[environment]]\nexecutable = ['SCRIPT']",
+            "is a `bind` missing?",
+        ),
         ("server = 'http://x'\ntoken_file = '/none/token'", "cannot be read"),
         ("server = ", "is not TOML"),
     ],
 )  # fmt: skip
 def test_a_wrong_configuration_is_explained(tmp_path: Path, config: str, says: str) -> None:
-    (tmp_path / "c.toml").write_text(config)
-    status, said = refused("--config", str(tmp_path / "c.toml"))
+    script = tmp_path / "script"  # works, but is not seen inside a sandbox
+    script.write_text(SHELL)
+    script.chmod(0o755)
+    (tmp_path / "c.toml").write_text(config.replace("SCRIPT", str(script)))
+    status, said = refused("--config", str(tmp_path / "c.toml"), "--work", str(tmp_path / "w"))
     assert status == 2
     assert says in said

@@ -196,8 +196,10 @@ def test_too_many_open_files_are_the_jobs_own_error(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_the_workers_fault(tmp_path: Path) -> None:
-    ended, _ = run(tmp_path, shell("sleep 60"), replace(SMALL, free_bytes=2**60))
-    assert ended.reason is Reason.NO_SPACE
+    full = replace(SMALL, free_bytes=2**60)
+    assert run(tmp_path / "a", shell("sleep 60"), full)[0].reason is Reason.NO_SPACE
+    # even where the job itself met the full disk first, and failed of it
+    assert run(tmp_path / "b", shell("exit 1"), full)[0].reason is Reason.NO_SPACE
 
 
 def test_five_thousand_lines_and_an_exit_are_all_kept_in_order(tmp_path: Path) -> None:

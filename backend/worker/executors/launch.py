@@ -48,7 +48,7 @@ class Started:
 class Request:
     """What to start."""
 
-    call: str  #: "run" or "standby"
+    call: str  #: "run", "standby" or "describe"
     folder: Path
     environment: Environment
     cores: int
@@ -116,7 +116,7 @@ class Bubblewrap:
         args_fd = bubblewrap.file_with(
             "arguments", bubblewrap.arguments(view, inside, filter_fd, info_inside)
         )
-        call = [*request.environment.executable, request.call, bubblewrap.JOB]
+        call = _words(request, bubblewrap.JOB)
         passed = (info_inside, filter_fd, args_fd)
         try:
             started = _start(bubblewrap.command(args_fd, call), {}, passed, request)
@@ -141,8 +141,14 @@ class Bare:
         for source, place in request.inputs:
             (request.folder / place).symlink_to(source)
         own = {**variables(request.cores, str(request.folder)), MARK: request.mark}
-        call = [*request.environment.executable, request.call, str(request.folder)]
+        call = _words(request, str(request.folder))
         return _start(["setpriv", "--pdeathsig", "KILL", *call], own, (), request)
+
+
+def _words(request: Request, job: str) -> list[str]:
+    """Return the executable's command line; `describe` is told of no job."""
+    argument = () if request.call == "describe" else (job,)
+    return [*request.environment.executable, request.call, *argument]
 
 
 def _start(

@@ -361,7 +361,7 @@ class ProcessHandle:
         size, files = _disk_use(self._job.folder, self._quotas.files)
         if size > self._quotas.disk_bytes or files > self._quotas.files:
             self._end(Reason.DISK, f"{size // MIB} MB in {files} files")
-        elif shutil.disk_usage(self._job.folder).free < self._quotas.free_bytes:
+        elif self._lacks_space():
             self._end(Reason.NO_SPACE, f"less than {self._quotas.free_bytes // MIB} MB free")
 
     def _tree(self) -> list[int]:
@@ -436,7 +436,13 @@ class ProcessHandle:
         if self._reason is None and self._group.out_of_memory():
             self._reason = Reason.MEMORY
             self._detail = f"the kernel ended it at {self._job.limits.memory_mb} MB"
+        if self._reason is None and code != 0 and self._lacks_space():
+            # whatever error the job made of it, it is not the job's
+            self._reason, self._detail = Reason.NO_SPACE, "it is nearly full"
         return Ended(exit_code=code, reason=self._reason, usage=self.usage(), detail=self._detail)
+
+    def _lacks_space(self) -> bool:
+        return shutil.disk_usage(self._job.folder).free < self._quotas.free_bytes
 
 
 def _parse(line: bytes) -> dict[str, Any]:
