@@ -32,7 +32,7 @@ from backend.app.services import Services
 from backend.app.settings import Settings
 from tests import postgres as databases
 from tests.people import BASE_URL, People
-from tests.server_process import ServerProcess
+from tests.server_process import ServerProcess, open_folder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -109,17 +109,15 @@ async def people(app: FastAPI) -> AsyncIterator[People]:
 def start_server() -> Iterator[Callable[..., ServerProcess]]:
     """Start a server process; keywords are environment variables (GRISTMILL_ is put before)."""
     started: list[ServerProcess] = []
-    folder = Path(tempfile.mkdtemp(prefix="gristmill-server-"))
-    folder.chmod(0o755)
+    with open_folder() as folder:
 
-    def start(**environment: str) -> ServerProcess:
-        names = {f"GRISTMILL_{name.upper()}": value for name, value in environment.items()}
-        server = ServerProcess(folder / f"data{len(started)}", names)
-        started.append(server)
-        server.start()
-        return server
+        def start(**environment: str) -> ServerProcess:
+            names = {f"GRISTMILL_{name.upper()}": value for name, value in environment.items()}
+            server = ServerProcess(folder / f"data{len(started)}", names)
+            started.append(server)
+            server.start()
+            return server
 
-    yield start
-    for server in started:
-        server.stop()
-    shutil.rmtree(folder)
+        yield start
+        for server in started:
+            server.stop()

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 
 LISTENS = "Gristmill listens on "
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Give a folder that everybody may enter: for root, PostgreSQL runs as somebody else."""
+    folder = Path(tempfile.mkdtemp(prefix="gristmill-server-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 @dataclass(slots=True)
