@@ -42,10 +42,15 @@ def test_local(check: Check, local: ResourceManager) -> None:
 
 
 @pytest.fixture(scope="session")
-def slurm_cluster() -> None:
+def slurm_cluster() -> Iterator[None]:
     if os.geteuid() != 0:
         pytest.fail("the cluster's start scripts install packages and daemons: run as root")
+    ping = "scontrol ping | grep -q 'is UP'"
+    was_there = subprocess.run(["sh", "-c", ping], capture_output=True, check=False).returncode == 0
     subprocess.run([CLUSTERS / "start_slurm.sh"], check=True, stdout=subprocess.DEVNULL)
+    yield
+    if not was_there:
+        subprocess.run([CLUSTERS / "stop_slurm.sh"], check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -64,9 +69,8 @@ _numbers = iter(range(10**6))
 @pytest.mark.real_rm
 @each_check
 def test_slurm(check: Check, slurm_cluster: None, workplace: Path, tmp_path: Path) -> None:
-    transport = LocalTransport(
-        ("runuser", "-u", USER, "--", "env", "-u", "HOME", f"HOME={workplace.parent}"), workplace
-    )
+    prefix = ("runuser", "-u", USER, "--", "env", f"HOME={workplace.parent}")
+    transport = LocalTransport(prefix, workplace)
     with Slurm(transport=transport, journal=Journal(tmp_path / "j"), interval=0.5) as rm:
         check(rm, Limits())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from gristmill.journal import MemoryJournal
 from gristmill.managers import slurm
 from gristmill.managers.base import Edge, Fate, Request
 from gristmill.managers.slurm import SlurmDialect
-from gristmill.records import Cause, Outcome
+from gristmill.records import Cause, Outcome, Record
 from gristmill.testing import FakeTransport, recorded
 
 DIALECT = SlurmDialect()
@@ -185,16 +186,73 @@ def test_a_job_registered_by_a_failed_sbatch_is_found_and_not_sent_again() -> No
 # -- listings, recorded with the very questions of the dialect
 
 
-def states(name: str) -> dict[str, JobState]:
-    (out,) = said(name).values()
-    listing = DIALECT.parse_live(out) if "live" in name else DIALECT.parse_history(out)
-    return {record.id: record.state for record in listing.records}
+def answer(name: str) -> Output:
+    (out,) = said(f"asked/{name}").values()
+    return out
 
 
-def by_name(name: str) -> dict[str, object]:
-    (out,) = said(name).values()
-    parse = DIALECT.parse_live if "live" in name else DIALECT.parse_history
-    return {record.id: record for record in parse(out).records}
+def kinds() -> dict[str, str]:
+    """Which job was made for what, by kind."""
+    lines = (RECORDED / "asked/kinds.txt").read_text().splitlines()
+    return {kind: id for id, kind in (line.split() for line in lines)}
+
+
+def by_kind(records: Iterable[Record]) -> dict[str, Record]:
+    found = {record.id: record for record in records}
+    return {kind: found[id] for kind, id in kinds().items() if id in found}
+
+
+ENDS = {
+    "done": (JobState.DONE, 0),
+    "failed": (JobState.FAILED, 3),
+    "cancelled": (JobState.CANCELLED, None),
+    "held": (JobState.HELD, None),
+    "running": (JobState.RUNNING, None),
+    "impossible": (JobState.QUEUED, None),
+    "waits": (JobState.QUEUED, None),
+    "later": (JobState.QUEUED, None),
+    "array": (JobState.RUNNING, None),
+    "over": (JobState.FAILED, 2),
+}
+
+
+def test_the_recorded_listing() -> None:
+    found = by_kind(DIALECT.parse_live(answer("live")).records)
+    assert {k: (found[k].state, found[k].exit_code) for k in ENDS} == ENDS | {
+        "cancelled": (JobState.CANCELLED, 143)
+    }
+    causes = {kind: record.cause for kind, record in found.items()}
+    assert causes["impossible"] is Cause.IMPOSSIBLE
+    assert causes["waits"] is Cause.DEPENDENCY
+    assert causes["later"] is Cause.BEGIN_TIME
+    assert found["killed"].signal == 9
+    states = {e.index: e.state for e in found["array"].elements}
+    assert sorted(states) == [1, 3, 5, 7, 9]
+    assert states[9] is JobState.QUEUED
+    assert [e.exit_code for e in found["over"].elements] == [0, 1, 2]
+    assert found["done"].token is not None
+
+
+def test_the_recorded_history() -> None:
+    found = by_kind(DIALECT.parse_history(answer("history")).records)
+    assert {k: (found[k].state, found[k].exit_code) for k in ENDS} == ENDS
+    assert [e.id for e in found["over"].elements] == [f"{kinds()['over']}_{n}" for n in range(3)]
+
+
+def test_the_recorded_rest() -> None:
+    used = DIALECT.parse_accounting(answer("accounting"), kinds()["failed"])
+    assert (used.exit_code, used.cores, used.queue) == (3, 1, "debug")
+    assert DIALECT.parse_why(answer("why")).cause is Cause.DEPENDENCY
+    assert DIALECT.parse_estimate(answer("estimate")) is None
+    assert [q.name for q in DIALECT.parse_queues(answer("queues"))] == ["debug", "long", "single"]
+    assert DIALECT.parse_queues(answer("queues"))[0].max_time == 3600
+    assert [node.name for node in DIALECT.parse_nodes(answer("nodes"))] == ["n1", "n2", "n3"]
+    assert DIALECT.parse_nodes(answer("nodes"))[0].memory == 4 * 1024**3
+    assert DIALECT.parse_action(answer("hold_ended")) == {kinds()["done"]: Outcome.ALREADY_FINAL}
+    assert DIALECT.parse_action(answer("cancel_mixed")) == {
+        kinds()["done"]: Outcome.ALREADY_FINAL,
+        "99999": Outcome.UNKNOWN,
+    }
 
 
 def test_a_single_unknown_id_is_absent_and_no_error() -> None:

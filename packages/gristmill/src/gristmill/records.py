@@ -188,9 +188,18 @@ def cause_of(record: Record) -> Cause:
 
 
 def of_wait_status(status: int) -> tuple[int, int | None]:
-    """Exit code and signal from a raw wait status (768 is exit 3, 9 is signal 9)."""
-    signal = status & 0x7F
-    return (128 + signal, signal) if signal else (status >> 8, None)
+    """Exit code and signal from a raw wait status: 768 is exit 3, 9 is signal 9.
+
+    An exit code above 128 is a signal too: it is how shells, and our wrapper, tell of one.
+    """
+    if number := status & 0x7F:
+        return 128 + number, number
+    return status >> 8, of_exit_code(status >> 8)
+
+
+def of_exit_code(code: int) -> int | None:
+    """The signal that an exit code of a shell stands for (137 is 9), or None."""
+    return code - 128 if 128 < code < 160 else None
 
 
 def joined(array_id: str, elements: Iterable[Record], expected: int | None = None) -> Record:

@@ -19,12 +19,12 @@ GROUP = "gristmill.managers"
 BUILT_IN = {
     "slurm": "gristmill.managers.slurm:SlurmDialect",
     "pbspro": "gristmill.managers.pbspro:PbsProDialect",
+    "gridengine": "gristmill.managers.grid_engine:GridEngineDialect",  # its qsub could be Torque's
     "moab": "gristmill.managers.moab:MoabDialect",  # before Torque, over which it often sits
     "torque": "gristmill.managers.torque:TorqueDialect",
     "oar": "gristmill.managers.oar:OarDialect",
     "loadleveler": "gristmill.managers.loadleveler:LoadLevelerDialect",
     "lsf": "gristmill.managers.lsf:LsfDialect",
-    "gridengine": "gristmill.managers.grid_engine:GridEngineDialect",
     "htcondor": "gristmill.managers.htcondor:HtCondorDialect",
     "local": "gristmill.managers.local:LocalDialect",
 }

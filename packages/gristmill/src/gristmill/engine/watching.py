@@ -20,7 +20,7 @@ from gristmill.engine.flows import Flow, Get, Run, ask
 from gristmill.errors import GristmillError, HistoryUnavailable, TransportError
 from gristmill.jobs import JobState, Spec
 from gristmill.managers import wrapper
-from gristmill.records import Cause, Listing, Record, Source, joined
+from gristmill.records import Cause, Listing, Record, Source, joined, of_exit_code
 
 FLICKER = 10.0  #: seconds in which a new job may seem held (OAR)
 SINGLY = 20  #: most ids asked one by one in one poll
@@ -222,7 +222,7 @@ def _from_exit(values: Mapping[str, str]) -> Record:
         state=JobState.DONE if code == 0 else JobState.FAILED,
         native_state=f"exit record {code}",
         exit_code=code,
-        signal=code - 128 if 128 < code < 160 else None,
+        signal=of_exit_code(code),
         started=float(values["start"]) if values.get("start") else None,
         ended=float(values["end"]) if values.get("end") else None,
         nodes=(values["host"],) if values.get("host") else (),

@@ -348,13 +348,14 @@ class SlurmDialect(Dialect):
         return Why(state, _cause(state, pairs.get("Reason", "")) or Cause.UNKNOWN, evidence)
 
     def estimate(self, id: str) -> Ask[float | None]:
-        return Ask(_squeue(("StartTime",), "--start", f"--jobs={id}"), self.parse_estimate)
+        # of a waiting job StartTime is a forecast; with --start squeue ignores --Format [run]
+        return Ask(_squeue(("State", "StartTime"), f"--jobs={id}"), self.parse_estimate)
 
     def parse_estimate(self, out: Output) -> float | None:
         if out.rc == 1 and "Invalid job id" in out.error_text:
             return None
         self.require_ok(out)
-        return next((_number(row[0]) for row in self._rows(out, 1)), None)
+        return next((_number(row[1]) for row in self._rows(out, 2) if row[0] == "PENDING"), None)
 
     def queues(self) -> Ask[tuple[Queue, ...]]:
         command = Command(("scontrol", "show", "partition", "-o"), env=QUERY_ENV)
