@@ -34,6 +34,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 PASSWORD = "a password of the benchmark"
 VIEW = "class View:\n    pass\n"
+ALGORITHM = "class Algorithm:\n    pass\n"
 
 BARE = textwrap.dedent(
     """
@@ -110,7 +111,10 @@ def process(argv: list[str], log: Path) -> Iterator[str]:
         yield line.split("listens on ")[1].strip()
     finally:
         running.terminate()
-        running.wait(30)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(10)
+        running.kill()  # the bare one does not notice that its sockets have gone
+        running.wait()
         running.stdout.close()
 
 
@@ -194,8 +198,8 @@ class House:
             time_limit_seconds=3600,
             slots_per_worker=self.jobs,
             cores_per_slot=1,
-            environments=[environment["id"]],
-            default_environment=environment["id"],
+            environment_ids=[environment["id"]],
+            default_environment_id=environment["id"],
         )
         groups = (await self.client.get("/groups")).json()["items"]
         group = next(one["id"] for one in groups if one["name"] == "default")
@@ -212,11 +216,20 @@ class House:
             "protocols": [{"name": "all", "template": "all", "sets": sets}],
         }
         await self.post("/databases", name="wide", declaration=declaration, source=VIEW)
+        analyzer = {
+            "schema_version": 2,
+            "api_version": 2,
+            "type": "sequential",
+            "language": "python",
+            "groups": [{"inputs": {"value": {"type": "root/integer/1"}}}],
+            "results": {"total": {"type": "int32", "display": True}},
+        }
+        await self.post("/algorithms", name="sum", declaration=analyzer, source=ALGORITHM)
         toolchain = {
             "datasets": [{"name": f"d{n}", "outputs": ["value"]} for n in range(self.jobs)],
             "blocks": [],
-            "analyzers": [],
-            "connections": [],
+            "analyzers": [{"name": "sum", "synchronized_channel": "d0", "inputs": ["value"]}],
+            "connections": [{"from": "d0.value", "to": "sum.value", "channel": "d0"}],
             "representation": {"connections": {}, "blocks": {}, "channel_colors": {}},
         }
         await self.post("/toolchains", name="wide", declaration=toolchain)
@@ -250,7 +263,7 @@ class House:
                 for n in range(self.jobs)
             },
             "blocks": {},
-            "analyzers": {},
+            "analyzers": {"sum": {"algorithm": "root/sum/1", "inputs": {"value": "value"}}},
             "globals": {"queue": "wide"},
         }
         made = await self.post(
@@ -331,7 +344,7 @@ def create_admin(data: Path) -> None:
     """Make the administrator of the benchmark."""
     command = [sys.executable, "-m", "backend.app", "--data", str(data)]
     subprocess.run(
-        [*command, "create-admin", "root", "--password-stdin"],
+        [*command, "create-admin", "root"],
         input=PASSWORD + "\n",
         text=True,
         check=True,
@@ -350,9 +363,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gristmill-bench-") as folder:
         Path(folder).chmod(0o755)
         data = Path(folder) / "data"
-        create_admin(data)
         serve = [sys.executable, "-m", "backend.app", "--data", str(data), "serve", "--port", "0"]
         with process(serve, Path(folder) / "server.log") as url:
+            create_admin(data)
             ours = Figures.of(asyncio.run(measure_ours(url, arguments)))
         with process([sys.executable, "-c", BARE], Path(folder) / "bare.log") as url:
             bare = Figures.of(asyncio.run(measure_bare(url, arguments)))
