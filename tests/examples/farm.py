@@ -88,4 +88,4 @@ class Farm:
             self.worker.terminate()
             self.worker.wait(60)
         self.server.stop()
-        shutil.rmtree(self.data.parent, ignore_errors=True)  # PostgreSQL may end a little later
+        shutil.rmtree(self.data.parent)
