@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from backend.app.admin import routes as admin
+from backend.app.audit import routes as audit
 from backend.app.auth import routes as auth
 from backend.app.declarations import routes as declarations
 from backend.app.environments import routes as environments
@@ -28,6 +29,7 @@ NOUNS: tuple[APIRouter, ...] = (
     socket.router,
     worker_api.router,
     admin.router,
+    audit.router,
     admin.monitor_router,
 )
 

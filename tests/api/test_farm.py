@@ -127,6 +127,23 @@ async def test_a_user_is_made_changed_and_deleted(
     ]
 
 
+async def test_the_audit_log_is_read_the_newest_first(admin: Person, people: People) -> None:
+    await _group(admin, "a")
+    await _group(admin, "b")
+    await _queue(admin, "Q")
+    lines = (await admin.client.get("/admin/audit")).json()["items"]
+    assert [line["thing"] for line in lines[:1] + lines[-2:]] == ["queue Q", "group b", "group a"]
+    assert lines[-1]["before"] is None
+    assert lines[-1]["after"]["name"] == "a"
+    params = {"action": "create_group", "limit": "1"}
+    page = (await admin.client.get("/admin/audit", params=params)).json()
+    rest = await admin.client.get("/admin/audit", params=params | {"cursor": page["next"]})
+    assert [line["thing"] for line in page["items"] + rest.json()["items"]] == [
+        "group b",
+        "group a",
+    ]
+
+
 async def test_the_audit_log_holds_no_password(admin: Person, session: AsyncSession) -> None:
     made = await _created(admin, "/users", username="bo", password="a long password")
     change = {"password": "another long password"}
