@@ -22,7 +22,7 @@ from backend.scheduler.loop import UnavailableError
 log = structlog.stdlib.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-TYPES = "https://gristmill.invalid/problems/"  #: documented in docs/reference/problems.md
+TYPES = "https://gristmill.invalid/problems/"  #: documented in docs/reference/http-api.md
 
 STATUS: Mapping[type[RequestProblem], int] = {
     problems.Malformed: 400,
