@@ -1,13 +1,16 @@
-"""The client's flows against the fake manager: order, exactly once, all or nothing, gate, states."""
+"""The client's flows against the fake manager: order, exactly once, all or nothing, states."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gristmill import gatekeeper
+from gristmill.commands import Command, Output
 from gristmill.engine import flows, submitting
 from gristmill.errors import (
     BadValue,
@@ -15,6 +18,7 @@ from gristmill.errors import (
     Refused,
     SubmitFailed,
     Transient,
+    Unclear,
     UnknownJob,
     Unsupported,
     WaitTimeout,
@@ -25,6 +29,7 @@ from gristmill.journal import Journal, MemoryJournal
 from gristmill.records import Cause, Outcome, Source
 from gristmill.service import AsyncResourceManager, Change, ResourceManager
 from gristmill.site import Site
+from gristmill.testing import FakeTransport
 
 NOTHING: frozenset[Relation] = frozenset()
 
@@ -76,6 +81,24 @@ def test_a_submission_that_was_surely_not_made_is_sent_again() -> None:
     with fake.client() as rm:
         rm.submit(job("again"))
     assert submissions(fake) == ["again"]
+
+
+def test_a_submission_that_hangs_is_never_sent_again() -> None:
+    """oarsub waits for its database and submits much later; it cannot even be killed."""
+    fake = FakeManager()
+    real, sent = fake.run, []
+
+    def run(command: Command) -> Output:
+        if command.argv[1] == "submit":
+            sent.append(command)
+            return Output(rc=-1, timed_out=True)
+        return real(command)
+
+    client = fake.client()
+    client._transport = FakeTransport(run)
+    with client as rm, pytest.raises(Unclear, match="may still appear"):
+        rm.submit(job("slow"))
+    assert len(sent) == 1
 
 
 def test_a_manager_that_stays_busy_is_given_up_on() -> None:
@@ -425,6 +448,34 @@ def test_a_journal_survives_a_torn_last_line(tmp_path: Path) -> None:
     with (tmp_path / "j").open("ab") as file:
         file.write(b'{"event": "se')
     assert [event["run"] for event in Journal(tmp_path / "j").events()] == ["a"]
+
+
+def test_a_submission_under_way_in_another_process_is_left_alone(tmp_path: Path) -> None:
+    fake = FakeManager(auto=False)
+    rm = fake.client(journal=Journal(tmp_path / "j"))
+    flow = submitting.submit(rm.core, [job("a"), job("b")], {})
+    step = next(flow)
+    assert isinstance(step, flows.RunMany)
+    fake.run(step.commands[0])
+    flow.close()
+    text = (tmp_path / "j").read_text().replace(f" {os.getpid()}", f" {os.getppid()}")
+    (tmp_path / "j").write_text(text)
+    with fake.client(journal=Journal(tmp_path / "j")) as later:
+        later.resume(later.runs()[0].id)
+    assert fake.jobs["1"].state is JobState.HELD
+
+
+def test_a_keeper_tends_until_nothing_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = everything_emulated()
+    with fake.client(journal=Journal(tmp_path / "j")) as rm:
+        rm.submit(job("c", after_ok=job("b", after_ok=job("a"))))
+    monkeypatch.setattr(
+        "gristmill.connecting.connect", lambda url, journal: fake.client(journal=Journal(journal))
+    )
+    assert gatekeeper.keep("fake", tmp_path / "j") == 0
+    assert fake.jobs["3"].state in (JobState.QUEUED, JobState.RUNNING, JobState.DONE)
 
 
 # -- the rest

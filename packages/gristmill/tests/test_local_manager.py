@@ -184,3 +184,29 @@ def test_signals_and_unknown_ids(rm: ResourceManager) -> None:
     assert run.handles[0].signal("USR1") is Outcome.FAILED
     with pytest.raises(CommandFailed, match="not the name of a signal"):
         run.handles[0].signal("NOISE")
+
+
+def test_files_are_staged_in_and_fetched(rm: ResourceManager, tmp_path: Path) -> None:
+    (tmp_path / "here.txt").write_text("data")
+    (tmp_path / "there").mkdir()
+    job = shell(
+        "tr a-z A-Z < in/x > out.txt",
+        "staged",
+        directory=tmp_path / "there",
+        stage_in={str(tmp_path / "here.txt"): "in/x"},
+        stage_out={"out.txt": str(tmp_path / "back/result.txt")},
+    )
+    run = rm.submit(job)
+    assert run.wait(60) is JobState.DONE
+    assert run.fetch() == [str(tmp_path / "back/result.txt")]
+    assert (tmp_path / "back/result.txt").read_text() == "DATA"
+
+
+def test_old_records_are_cleaned_away(rm: ResourceManager, tmp_path: Path) -> None:
+    rm.submit(shell("true", "one")).wait(60)
+    (record,) = (tmp_path / "state/exits").iterdir()
+    rm.clean(days=1)
+    assert record.exists()
+    os.utime(record, (0, 0))
+    rm.clean(days=1)
+    assert not record.exists()

@@ -29,7 +29,6 @@ def start(url: str, journal: Journal) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
-        env={**os.environ, "GRISTMILL_CWD": str(Path.cwd())},
     ).returncode = 0  # it outlives us: nobody waits for it
 
 

@@ -544,6 +544,11 @@ class ResourceManager(_Client):
     def nodes(self) -> tuple[Node, ...]:
         return self._do(telling.nodes(self.core))
 
+    def clean(self, days: int = 30) -> None:
+        """Remove the exit records and staged files that are older; shorten the journal."""
+        self._do(telling.clean(days))
+        self.core.journal.shorten()
+
     # -- the seed's names
 
     def submit_job(self, job: Job, job_attrs: Mapping[str, Any] | None = None) -> JobHandle:
@@ -736,6 +741,10 @@ class AsyncResourceManager(_Client):
 
     async def nodes(self) -> tuple[Node, ...]:
         return await self._do(telling.nodes(self.core))
+
+    async def clean(self, days: int = 30) -> None:
+        await self._do(telling.clean(days))
+        self.core.journal.shorten()
 
 
 def _write_all(files: Mapping[str, bytes]) -> list[str]:

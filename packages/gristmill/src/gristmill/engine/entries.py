@@ -90,6 +90,7 @@ class RunEntry:
     entries: list[Entry] = field(default_factory=list)
     released: bool = False  #: every job that we held for the submission has been let go
     undone: bool = False  #: the submission failed and was taken back
+    by: str = ""  #: host and pid of the submitter
 
     def parts(self) -> Iterator[Part]:
         return (part for entry in self.entries for part in entry.parts)
@@ -104,6 +105,7 @@ def intent(run: RunEntry) -> Event:
         "event": "run",
         "run": run.id,
         "time": run.time,
+        "by": run.by,
         "jobs": [_entry_to_json(entry) for entry in run.entries],
     }
 
@@ -175,7 +177,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def _run_from_json(event: Event) -> RunEntry:
-    run = RunEntry(event["run"], event["time"])
+    run = RunEntry(event["run"], event["time"], by=event.get("by", ""))
     for number, value in enumerate(event["jobs"]):
         parts = [Part(token, index, gated=gated) for token, index, gated in value["parts"]]
         gates = tuple(Gate(Relation(g[0]), *g[1:]) for g in value.get("gates", ()))

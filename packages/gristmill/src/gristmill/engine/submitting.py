@@ -7,6 +7,8 @@ token first.
 
 from __future__ import annotations
 
+import os
+import platform
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +107,7 @@ def _already_met(job: Job, edge: Dependency, id: str, state: JobState) -> bool:
 
 def _intend(core: Core, plan: Plan, given: Mapping[Job, Entry]) -> RunEntry:
     now = core.clock()
-    run = RunEntry(core.token(), now)
+    run = RunEntry(core.token(), now, by=f"{platform.node()} {os.getpid()}")
     numbers = {planned.job: number for number, planned in enumerate(plan.jobs)}
     for planned in plan.jobs:
         indices: Sequence[int | None] = planned.indices or (None,)
@@ -329,7 +331,7 @@ def recover(core: Core, run: RunEntry) -> Flow[None]:
     All jobs found: the run goes on. Some missing: those that are there were held, and are
     cancelled, so that the group is submitted whole or not at all.
     """
-    if run.released or run.undone:
+    if run.released or run.undone or _is_submitting(run):
         return
     for part in run.parts():
         if part.id is None:
@@ -351,6 +353,20 @@ def recover(core: Core, run: RunEntry) -> Flow[None]:
         yield from acting.act(core, "release", held, Hold.USER)
     run.released = True
     core.journal.append(marked("released", run.id))
+
+
+def _is_submitting(run: RunEntry) -> bool:
+    """Whether its submitter is another process of this machine that still lives."""
+    host, _, pid = run.by.partition(" ")
+    if host != platform.node() or not pid.isdigit() or int(pid) == os.getpid():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _was_held(run: RunEntry, id: str) -> bool:

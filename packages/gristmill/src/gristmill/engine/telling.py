@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
+from gristmill.commands import Command
 from gristmill.engine import watching
 from gristmill.engine.core import Core
 from gristmill.engine.entries import Entry, Part
-from gristmill.engine.flows import Flow, Get, ask
-from gristmill.errors import GristmillError, HistoryUnavailable, Unsupported
+from gristmill.engine.flows import Flow, Get, Run, ask
+from gristmill.errors import CommandFailed, GristmillError, HistoryUnavailable, Unsupported
 from gristmill.jobs import JobState
+from gristmill.managers import wrapper
 from gristmill.records import Accounting, Cause, Node, Queue, Record, Source, Why, cause_of
 
 
@@ -115,3 +117,16 @@ def fetch(entry: Entry) -> Flow[dict[str, bytes]]:
     for there, here in entry.spec.stage_out:
         found[here] = yield Get(watching.within(entry, there))
     return found
+
+
+_CLEAN = (
+    f'cd "{wrapper.STATE_DIRECTORY}" 2>/dev/null || exit 0; '
+    'for d in exits stage; do [ -d "$d" ] && find "$d" -mindepth 1 -mtime +"$1" -delete; done; :'
+)
+
+
+def clean(days: int) -> Flow[None]:
+    """Remove exit records and staged files older than so many days."""
+    out = yield Run(Command(("sh", "-c", _CLEAN, "sh", str(days))))
+    if out.rc != 0:
+        raise CommandFailed(f"cleaning: {out.said}", rc=out.rc)
