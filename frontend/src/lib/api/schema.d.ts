@@ -1652,6 +1652,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Audit
+         * @description List what was changed, the newest first; of one actor, or of one kind of action.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/monitor": {
         parameters: {
             query?: never;
@@ -1687,6 +1707,36 @@ export interface components {
             results: {
                 [key: string]: components["schemas"]["Result"];
             };
+        };
+        /**
+         * AuditLine
+         * @description Who changed what; secrets are left out of before and after.
+         */
+        AuditLine: {
+            /**
+             * Id
+             * Format: uuid
+             */
+            id: string;
+            /**
+             * Time
+             * Format: date-time
+             */
+            time: string;
+            /** Actor */
+            actor: string;
+            /** Action */
+            action: string;
+            /** Thing */
+            thing: string;
+            /** Before */
+            before: {
+                [key: string]: unknown;
+            } | null;
+            /** After */
+            after: {
+                [key: string]: unknown;
+            } | null;
         };
         /**
          * BlockAttempt
@@ -3077,6 +3127,16 @@ export interface components {
             rows: number;
             /** Items */
             items: components["schemas"]["PreviewItem"][];
+        };
+        /** Page[AuditLine] */
+        Page_AuditLine_: {
+            /** Items */
+            items: components["schemas"]["AuditLine"][];
+            /**
+             * Next
+             * @description cursor of the next part; null at the end
+             */
+            next?: string | null;
         };
         /** Page[DatabaseFileView] */
         Page_DatabaseFileView_: {
@@ -8082,6 +8142,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogLevels"];
+                };
+            };
+            /** @description What is wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                actor?: string | null;
+                action?: string | null;
+                /** @description items at most */
+                limit?: number;
+                /** @description `next` of before */
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AuditLine_"];
                 };
             };
             /** @description What is wrong (RFC 9457) */
