@@ -43,13 +43,14 @@ class NameRule:
     def problem(self, text: object, path: Path) -> Problem:
         """Say what is wrong with a value that is no such name."""
         if isinstance(text, str) and len(text) > LONGEST_NAME:
-            message = f"{_capital(self.what)} has at most {LONGEST_NAME} characters"
+            message = f"{capital(self.what)} has at most {LONGEST_NAME} characters"
         else:
             message = f"This is not {self.what}: {self.letters}"
         return problem(path, "name", message, expected=self.letters, found=text)
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """Return a text that begins a sentence."""
     return text[:1].upper() + text[1:]
 
 

@@ -153,7 +153,7 @@ class Items:
             yield from self.of.check(item, (*path, index))
             if self.unique and isinstance(item, str):
                 if item in seen:
-                    message = f"{names._capital(listed([item]))} stands twice in this list"
+                    message = f"{names.capital(listed([item]))} stands twice in this list"
                     yield problem((*path, index), "duplicate", message, found=item)
                 seen.add(item)
 
