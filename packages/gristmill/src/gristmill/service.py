@@ -453,7 +453,8 @@ class ResourceManager(_Client):
     def status(self, *targets: object) -> dict[str, Record]:
         """The records of many jobs (handles, runs, jobs, ids) in as few questions as can be."""
         entries, changes = self._do(self._status(targets))
-        self._tell(Change(self._handle(c.entry), c.before, c.after) for c in changes)
+        if self._callbacks:
+            self._tell(Change(self._handle(c.entry), c.before, c.after) for c in changes)
         return {entry.id: entry.record for entry in entries}
 
     def hold(self, *targets: object, kind: Hold = Hold.USER) -> dict[str, Outcome]:
@@ -657,7 +658,8 @@ class AsyncResourceManager(_Client):
 
     async def status(self, *targets: object) -> dict[str, Record]:
         entries, changes = await self._do(self._status(targets))
-        self._tell(Change(self._handle(c.entry), c.before, c.after) for c in changes)
+        if self._callbacks:
+            self._tell(Change(self._handle(c.entry), c.before, c.after) for c in changes)
         return {entry.id: entry.record for entry in entries}
 
     async def hold(self, *targets: object, kind: Hold = Hold.USER) -> dict[str, Outcome]:
