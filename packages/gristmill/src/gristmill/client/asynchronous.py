@@ -440,6 +440,17 @@ class AsyncClient:
         found: Json = await self._get("/admin/policy")
         return found
 
+    async def set_policy(self, policy: str) -> Json:
+        """Choose jobs by another policy from the next pass on."""
+        found: Json = await self.call("PUT", "/admin/policy", {"policy": policy})
+        return found
+
+    async def set_log_level(self, level: str, *, logger: str = "", seconds: int = 900) -> Json:
+        """Let a logger of the server say more or less for a while; `""` is all of them."""
+        body = {"logger": logger, "level": level, "seconds": seconds}
+        found: Json = await self.call("PUT", "/admin/log-levels", body)
+        return found
+
     async def monitor(self) -> Json:
         """Return queues and workers as everybody may see them."""
         found: Json = await self._get("/monitor")
