@@ -75,8 +75,9 @@ def _trial(environment: Environment, sandbox: Sandbox, folder: Path) -> str | No
         told, said = started.process.communicate(timeout=PATIENCE)
         json.loads(told)
     except subprocess.TimeoutExpired:
-        processes.destroy(started.process.pid)
+        killed = processes.destroy(started.process.pid)
         started.process.wait()
+        processes.wait_gone(killed)
         return f"no answer within {PATIENCE} s"
     except ValueError:
         return said.decode(errors="replace").strip()[-500:] or "it prints no JSON"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+NEAREST = 16  #: killed processes that are waited for; the sandbox's first one ends last of all
 TICK = os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36  #: linux/prctl.h
 
@@ -112,14 +115,49 @@ def temporary_bytes(pid: int) -> int:
     return total
 
 
-def destroy(pid: int) -> None:
+def destroy(pid: int) -> list[tuple[int, int]]:
     """Kill a process and all below it, with no chance for it to start another in between.
 
-    A sandbox that is just being set up does not yet die with its parent, so its end is not
-    left to that.
+    A sandbox that is just being set up does not yet die with its parent, so its end is not left to
+    that. Returns what was below it, for `wait_gone`: (process, descriptor of it).
     """
     send([pid], signal.SIGSTOP)
-    send([*descendants(pid), pid], signal.SIGKILL)
+    _wait_stopped(pid)
+    all_below = descendants(pid)
+    below = []
+    for one in all_below[:NEAREST]:
+        with contextlib.suppress(ProcessLookupError):
+            below.append((one, os.pidfd_open(one)))
+    send([*all_below, pid], signal.SIGKILL)
+    return below
+
+
+def _wait_stopped(pid: int) -> None:
+    """A fork that was under way when the signal came is done before the process stands still."""
+    for _ in range(1000):
+        try:
+            text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        except OSError:
+            return
+        if text[text.rindex(")") + 2] in "TtZX":
+            return
+        time.sleep(0.001)
+
+
+def wait_gone(killed: list[tuple[int, int]]) -> None:
+    """Wait until killed processes have ended, and take note of those that became our children."""
+    for pid, descriptor in killed:
+        wait_over(descriptor)
+        os.close(descriptor)
+        reap(pid)
+    killed.clear()
+
+
+def wait_over(descriptor: int) -> None:
+    """Wait until a process, given by its descriptor, has ended."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.poll()
 
 
 def send(pids: list[int], number: signal.Signals) -> None:

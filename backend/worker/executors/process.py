@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import select
 import selectors
 import shutil
 import signal
@@ -214,6 +213,7 @@ class ProcessHandle:
         self._first: int | None = None  #: process 1 of the job's PID namespace, as we number it
         self._first_fd: int | None = None
         self._info = b""
+        self._doomed: list[tuple[int, int]] = []  #: what we killed, to be waited for
         self._next_look = self._begun
         self._next_disk = self._begun + LOOK_DISK
         self._wall = 0.0
@@ -388,7 +388,7 @@ class ProcessHandle:
         """Kill everything. Bubblewrap's end is the end of its PID namespace."""
         if self._started.info is None:
             processes.send(self._tree(), signal.SIGKILL)
-        processes.destroy(self._pid)
+        self._doomed += processes.destroy(self._pid)
 
     # ---- the end
 
@@ -402,6 +402,7 @@ class ProcessHandle:
         measured.system_seconds = max(measured.system_seconds, used.ru_stime)
         if not measured.memory_bytes:  # it ended before the first look
             measured.memory_bytes = used.ru_maxrss * 1024
+        processes.wait_gone(self._doomed)
         if self._started.info is not None:
             self._wait_for_namespace()
         else:
@@ -415,7 +416,7 @@ class ProcessHandle:
             return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first_fd, signal.SIGKILL)
-        select.select([self._first_fd], [], [])
+        processes.wait_over(self._first_fd)
         os.close(self._first_fd)
         processes.reap(self._first)
 
