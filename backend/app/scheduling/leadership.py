@@ -23,7 +23,9 @@ POLL_SECONDS = 0.5  #: a standby asks so often
 KEEPALIVE = (
     "SELECT set_config('tcp_keepalives_idle', '2', false),"
     " set_config('tcp_keepalives_interval', '1', false),"
-    " set_config('tcp_keepalives_count', '4', false)"
+    " set_config('tcp_keepalives_count', '4', false),"
+    # Plans made when the tables were small must not outlive that.
+    " set_config('plan_cache_mode', 'force_custom_plan', false)"
 )
 
 

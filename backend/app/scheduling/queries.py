@@ -28,7 +28,7 @@ UPDATE experiment e SET
                      WHEN given.submitted_at IS NOT NULL THEN NULL ELSE e.finished_at END
 FROM given JOIN locked ON locked.id = given.id
 WHERE e.id = given.id
-RETURNING e.id, e.last_seq
+RETURNING e.id, e.last_seq, e.owner_id
 """  # noqa: S608  (made of constants)
 
 FORGET_CUTS = """
@@ -48,7 +48,8 @@ UPDATE block b SET
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bool[], $7::bool[])
   AS given(id, state, reason, failure, worker, queued, started)
 WHERE b.id = given.id
-RETURNING b.id, b.name, b.key
+RETURNING b.id, b.name, b.key, b.experiment_id, b.algorithm,
+  b.environment_name, b.environment_version
 """  # noqa: S608  (made of constants)
 
 ADD_EVENTS = """
@@ -98,51 +99,27 @@ FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bigint[])
   AS given(block, index, first, last)
 """
 
-#: The entry of a block that is done: what its attempts of this run took, joined.
+DONE_ATTEMPTS = """
+SELECT a.block_id, a.statistics FROM attempt a
+JOIN experiment e ON e.id = a.experiment_id AND e.run = a.run
+WHERE a.block_id = ANY($1::uuid[]) AND a.outcome = 'done' ORDER BY a.block_id, a.index
+"""
+
 ADD_ENTRIES = """
 INSERT INTO cache_entry
-  (key, algorithm, environment, made_by, size, hits, created_at, used_at, statistics, results)
-SELECT DISTINCT ON (b.key) b.key, b.algorithm,
-  b.environment_name || ' (' || b.environment_version || ')', e.owner_id,
-  coalesce(made.size, 0), 0, $3, $3,
-  jsonb_build_object(
-    'jobs', took.jobs,
-    'wall_seconds', took.wall, 'cpu_user_seconds', took.cpu_user,
-    'cpu_system_seconds', took.cpu_system, 'peak_memory_mb', took.memory,
-    'bytes_read', took.bytes_read, 'bytes_written', took.bytes_written),
-  given.results::jsonb
-FROM unnest($1::uuid[], $2::text[]) AS given(block, results)
-JOIN block b ON b.id = given.block
-JOIN experiment e ON e.id = b.experiment_id
-CROSS JOIN LATERAL (
-  SELECT count(*) AS jobs,
-    coalesce(max((a.statistics->>'wall_seconds')::float), 0) AS wall,
-    coalesce(sum((a.statistics->>'cpu_user_seconds')::float), 0) AS cpu_user,
-    coalesce(sum((a.statistics->>'cpu_system_seconds')::float), 0) AS cpu_system,
-    coalesce(max((a.statistics->>'peak_memory_mb')::float), 0) AS memory,
-    coalesce(sum((a.statistics->>'bytes_read')::bigint), 0) AS bytes_read,
-    coalesce(sum((a.statistics->>'bytes_written')::bigint), 0) AS bytes_written
-  FROM attempt a WHERE a.block_id = b.id AND a.run = e.run AND a.outcome = 'done'
-) AS took
-CROSS JOIN LATERAL (
-  SELECT sum((part->>'size')::bigint)::bigint AS size
-  FROM attempt a, jsonb_array_elements(a.statistics->'outputs') AS part
-  WHERE a.block_id = b.id AND a.run = e.run AND a.outcome = 'done'
-) AS made
-ORDER BY b.key, b.id
+  (key, algorithm, environment, made_by, size, statistics, results, hits, created_at, used_at)
+SELECT given.key, given.algorithm, given.environment, given.made_by, given.size,
+  given.statistics::jsonb, given.results::jsonb, 0, $8, $8
+FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bigint[], $6::text[], $7::text[])
+  AS given(key, algorithm, environment, made_by, size, statistics, results)
 ON CONFLICT (key) DO NOTHING
 RETURNING key
 """
 
 ADD_PARTS = """
 INSERT INTO cache_part (key, output, first, last, path, size, rows, sha256)
-SELECT b.key, part.output, part.first, part.last, part.path, part.size, part.rows, part.sha256
-FROM block b
-JOIN experiment e ON e.id = b.experiment_id
-JOIN attempt a ON a.block_id = b.id AND a.run = e.run AND a.outcome = 'done'
-CROSS JOIN LATERAL jsonb_to_recordset(a.statistics->'outputs') AS part(
-  output text, first bigint, last bigint, path text, size bigint, rows bigint, sha256 text)
-WHERE b.id = ANY($1::uuid[]) AND b.key = ANY($2::text[])
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[],
+  $6::bigint[], $7::bigint[], $8::text[])
 ON CONFLICT DO NOTHING
 """
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from backend.app.scheduling import history, loading, queries, rows
+from backend.app.scheduling.entries import entries_of
 from backend.app.scheduling.leadership import driver_of
 from backend.app.scheduling.rows import EventDraft, Rows
 from backend.scheduler.core import blocks
@@ -115,6 +116,7 @@ class _Commit:
         self.rows = wanted
         self.now = now
         self.at = _time(now)
+        self.owners: dict[str, Any] = {}  # of the experiments that are written
 
     async def write(self) -> list[PublishedEvent]:
         """Write it all; experiments first, whose locks keep everybody else in order."""
@@ -150,6 +152,7 @@ class _Commit:
         begun = [name for name, change in changes.items() if change.submitted_at is not None]
         await self._run(queries.FORGET_CUTS, begun)
         last = {str(row["id"]): row["last_seq"] for row in found}
+        self.owners = {str(row["id"]): row["owner_id"] for row in found}
         return {name: seq - len(changes[name].events) for name, seq in last.items()}
 
     async def _blocks(self) -> dict[str, Record]:
@@ -220,12 +223,37 @@ class _Commit:
         done = self.rows.in_state(blocks.State.DONE)
         cached = self.rows.in_state(blocks.State.CACHED)
         if done:
-            results = [_json(self.rows.results.get(block)) for block in done]
-            made = await self.connection.fetch(queries.ADD_ENTRIES, done, results, self.at)
-            await self._run(queries.ADD_PARTS, done, [row["key"] for row in made])
+            await self._make_entries([found[block] for block in done])
         if cached:
             await self._use_entries([found[block]["key"] for block in cached])
         await self._run(queries.SHOW_ENTRIES, [*done, *cached])
+
+    async def _make_entries(self, done: list[Record]) -> None:
+        attempts = await self.connection.fetch(queries.DONE_ATTEMPTS, [row["id"] for row in done])
+        made = entries_of(done, attempts, self.owners, self.rows.results)
+        columns = _columns(
+            [
+                (
+                    entry.key,
+                    entry.algorithm,
+                    entry.environment,
+                    entry.made_by,
+                    entry.size,
+                    json.dumps(entry.statistics),
+                    _json(entry.results),
+                )
+                for entry in made.values()
+            ],
+            7,
+        )
+        new = await self.connection.fetch(queries.ADD_ENTRIES, *columns, self.at)
+        names = ("output", "first", "last", "path", "size", "rows", "sha256")
+        parts = [
+            (row["key"], *(output[name] for name in names))
+            for row in new
+            for output in made[row["key"]].outputs
+        ]
+        await self._run(queries.ADD_PARTS, *_columns(parts, 8))
 
     async def _use_entries(self, keys: list[str]) -> None:
         hits = Counter(keys)
