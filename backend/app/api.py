@@ -9,7 +9,7 @@ from backend.app.audit import routes as audit
 from backend.app.auth import routes as auth
 from backend.app.declarations import routes as declarations
 from backend.app.environments import routes as environments
-from backend.app.events import socket
+from backend.app.events import rechecks, socket
 from backend.app.experiments import routes as experiments
 from backend.app.queues import routes as queues
 from backend.app.users import routes as users
@@ -38,5 +38,6 @@ def router() -> APIRouter:
     """Return everything under /api/v1."""
     api = APIRouter(prefix=PREFIX)
     for noun in NOUNS:
-        api.include_router(noun)
+        changes_access = noun in (auth.router, users.router)
+        api.include_router(noun, dependencies=[rechecks.AFTERWARDS] if changes_access else [])
     return api

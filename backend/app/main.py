@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from backend.app import api, errors, health, housekeeping, middleware, static
 from backend.app.auth import keys, queries
 from backend.app.auth.limits import WrongPasswords
+from backend.app.cache import upkeep
 from backend.app.cache.plans import CacheSplitter
 from backend.app.cache.store import CacheStore
 from backend.app.clock import utc_now
@@ -103,7 +104,8 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
             ),
             revoked_credentials=await _lately_revoked(background, settings),
         )
-        async with live.running(), _scheduling(scheduler), housekeeping.running(made):
+        duties = housekeeping.running(made), upkeep.running(made)
+        async with live.running(), _scheduling(scheduler), duties[0], duties[1]:
             yield made
         made.log_levels.revert_all()
     finally:

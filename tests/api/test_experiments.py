@@ -301,3 +301,30 @@ async def test_private_algorithms_of_others_are_unknown(services, people):
     refused = await bob.client.post("/experiments", json=body)
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["code"] == "unknown"
+
+
+async def test_the_owner_shares_with_groups_of_their_own(world, services, people):
+    _, ann, bob = world
+    carl = await people.user("carl", groups=["lab"])
+    found = await made(ann)
+    url = f"/experiments/{found['id']}"
+    async with services.sessions() as session:
+        lab = await session.scalar(
+            select(core.user_group.c.id).where(core.user_group.c.name == "lab")
+        )
+    body = {"visibility": "shared", "groups": [str(lab)]}
+    assert (await ann.client.put(f"{url}/sharing", json=body)).status_code == 428
+    headers = {"If-Match": '"1"'}
+    shared = await ann.client.put(f"{url}/sharing", json=body, headers=headers)
+    assert (shared.status_code, shared.json()["groups"]) == (200, [str(lab)])
+    assert (await carl.client.get(url)).json()["groups"] == []
+    assert (await bob.client.get(url)).status_code == 404
+    headers = {"If-Match": shared.headers["ETag"]}
+    assert (await carl.client.put(f"{url}/sharing", json=body, headers=headers)).status_code == 403
+    wrong = {"visibility": "public", "groups": [str(lab)]}
+    assert (await ann.client.put(f"{url}/sharing", json=wrong, headers=headers)).status_code == 422
+    mine = await made(bob, "bobs")
+    theirs = await bob.client.put(
+        f"/experiments/{mine['id']}/sharing", json=body, headers={"If-Match": '"1"'}
+    )
+    assert theirs.status_code == 422

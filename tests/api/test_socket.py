@@ -519,3 +519,20 @@ async def test_nonsense_is_answered_and_the_socket_lives(tab, ann, services):
     await opened.connection.send("x" * 10_000)
     with pytest.raises(ConnectionClosed):
         await opened.receive()
+
+
+async def test_leaving_a_group_ends_what_was_followed(tab, ann, people, root, services):
+    carl = await people.user("carl", groups=["lab"])
+    groups = (await root.client.get("/groups")).json()["items"]
+    lab = next(group["id"] for group in groups if group["name"] == "lab")
+    id_ = await made(ann)
+    body = {"visibility": "shared", "groups": [lab]}
+    headers = {"If-Match": '"1"'}
+    await ann.client.put(f"/experiments/{id_}/sharing", json=body, headers=headers)
+    theirs = await tab(carl)
+    await theirs.subscribe(id_)
+    await emit(services, id_)
+    await theirs.events_until(1)
+    left = await root.client.delete(f"/groups/{lab}/members/{carl.id}")
+    assert left.status_code in (200, 204), left.text
+    assert (await theirs.receive())["type"] == "unsubscribed"

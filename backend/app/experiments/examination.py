@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -30,9 +30,9 @@ class Examined:
     problems: Sequence[Place] = ()
     blocks: tuple[PlannedBlock, ...] = ()
     queues: tuple[QueueOffer, ...] = ()  #: all that the owner may use
-    toolchain_id: UUID | None = None
     toolchain: Declaration | None = None
-    used: Mapping[str, set[UUID]] | None = None  #: ids of versions by kind
+    #: versions by kind, id -> content hash
+    used: Mapping[str, Mapping[UUID, str]] = field(default_factory=dict)
 
 
 async def examine_new(
@@ -54,9 +54,8 @@ async def examine_new(
         problems=examined.problems,
         blocks=examined.blocks,
         queues=examined.queues,
-        toolchain_id=row.id,
         toolchain=row.declaration,
-        used={"toolchain": {row.id}, **(examined.used or {})},
+        used=examined.used,
     )
 
 
@@ -77,7 +76,7 @@ async def examine(
         blocks=blocks,
         queues=tuple(queues),
         toolchain=toolchain,
-        used=gathered.ids,
+        used=gathered.used,
     )
 
 

@@ -24,6 +24,7 @@ from backend.app.db.core import (
     library,
     log_chunk,
     queue,
+    share,
     toolchain,
 )
 from backend.app.events.queries import Viewer, visible, visible_in
@@ -359,7 +360,9 @@ async def freeze(session: AsyncSession, kind: str, ids: Collection[UUID], now: d
     """Fix versions for good, now that an experiment uses them."""
     table = VERSIONED[kind]
     await session.execute(
-        update(table).where(table.c.id.in_(ids), table.c.frozen_at.is_(None)).values(frozen_at=now)
+        update(table)
+        .where(table.c.id.in_(list(ids)), table.c.frozen_at.is_(None))
+        .values(frozen_at=now)
     )
 
 
@@ -402,4 +405,41 @@ async def queues_of(session: AsyncSession, id_: UUID) -> set[UUID]:
         await session.scalars(
             select(block.c.queue_id).where(block.c.experiment_id == id_).distinct()
         )
+    )
+
+
+async def content_hashes(
+    session: AsyncSession, kind: str, ids: Collection[UUID]
+) -> dict[UUID, str]:
+    """Return the content hashes of versions by id."""
+    table = VERSIONED[kind]
+    found = await session.execute(
+        select(table.c.id, table.c.content_hash).where(table.c.id.in_(list(ids)))
+    )
+    return {row.id: row.content_hash for row in found}
+
+
+# ---- sharing ----
+
+
+async def shared_with(session: AsyncSession, id_: UUID) -> list[UUID]:
+    """Return the groups that an experiment is shared with."""
+    found = await session.scalars(
+        select(share.c.group_id).where(share.c.kind == "experiment", share.c.thing_id == id_)
+    )
+    return sorted(found)
+
+
+async def share_with(session: AsyncSession, id_: UUID, groups: Collection[UUID]) -> None:
+    """Share an experiment with exactly these groups."""
+    await unshare(session, id_)
+    rows = [{"kind": "experiment", "thing_id": id_, "group_id": group} for group in set(groups)]
+    if rows:
+        await session.execute(insert(share), rows)
+
+
+async def unshare(session: AsyncSession, id_: UUID) -> None:
+    """Share an experiment with nobody."""
+    await session.execute(
+        delete(share).where(share.c.kind == "experiment", share.c.thing_id == id_)
     )

@@ -12,6 +12,7 @@ from backend.app import etags, idempotency
 from backend.app.auth.actors import CurrentUser
 from backend.app.clock import Now
 from backend.app.db.sessions import ReadSession, WriteSession
+from backend.app.declarations.schemas import Sharing
 from backend.app.etags import IfMatch
 from backend.app.experiments import access, listing, lookups, schemas, service, telling, views
 from backend.app.experiments.service import Running
@@ -103,6 +104,29 @@ async def update_experiment(
     services.hub.note_change(str(id))
     if body.visibility is not None:
         services.hub.access_changed()
+    etags.put(response, view.revision)
+    return view
+
+
+@router.put("/experiments/{id}/sharing")
+async def share_experiment(
+    id: UUID,
+    body: Sharing,
+    actor: CurrentUser,
+    session: WriteSession,
+    services: TheServices,
+    now: Now,
+    response: Response,
+    if_match: IfMatch = None,
+) -> schemas.Experiment:
+    """Say who may see an experiment: its owner, some groups, or everybody who is signed in."""
+    row = await access.owned(session, actor, id, lock=True)
+    etags.require(if_match, row.revision)
+    await service.set_sharing(session, actor, row, body, now)
+    view = await views.experiment_of(session, actor, id)
+    await session.commit()
+    services.hub.note_change(str(id))
+    services.hub.access_changed()
     etags.put(response, view.revision)
     return view
 

@@ -108,6 +108,7 @@ class Experiment(ExperimentSummary):
     toolchain_declaration: Document
     rights: list[RightUsed]
     forked_from: UUID | None
+    groups: list[UUID] = Field(description="that it is shared with; for those who may change it")
     mine: bool = Field(description="whether the reader may change it")
 
 

@@ -12,16 +12,21 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.app import etags
+from backend.app.audit.service import record
 from backend.app.auth.actors import Actor
 from backend.app.cache import queries as cache
 from backend.app.db.ids import uuid7
+from backend.app.db.visibility import Visibility
+from backend.app.declarations import queries as declarations
+from backend.app.declarations.checks import check_groups
+from backend.app.declarations.schemas import Sharing
 from backend.app.events import queries as events
 from backend.app.events.hub import Hub
 from backend.app.experiments import access, examination, offers, queries, schemas
 from backend.app.experiments.examination import Examined
 from backend.app.experiments.locks import Locks
 from backend.app.experiments.planning import PlannedBlock
-from backend.app.problems import Conflict, Invalid, Place
+from backend.app.problems import Conflict, Invalid, Place, invalid
 from backend.scheduler.core import blocks, experiments
 from backend.scheduler.core.events import Deleted, Stopped, Submitted
 from backend.scheduler.core.model import BlockKind, BlockSpec, Right, Submission
@@ -204,6 +209,21 @@ async def _change_declaration(
         await _write_blocks(session, row.id, found)
 
 
+async def set_sharing(
+    session: AsyncSession, actor: Actor, row: Any, asked: Sharing, now: datetime
+) -> None:
+    """Say who may see an experiment; its row is locked, the caller commits."""
+    if asked.groups and asked.visibility != Visibility.SHARED:
+        raise invalid("/groups", "only with the visibility 'shared'", "unexpected")
+    open_ = await declarations.groups_open_to(session, actor, asked.groups)
+    check_groups(asked.groups, open_)
+    await queries.share_with(session, row.id, asked.groups)
+    await queries.change(session, row.id, {"visibility": asked.visibility.value})
+    before = {"visibility": row.visibility}
+    thing = f"experiment {row.owner}/{row.name}"
+    record(session, actor, "share_experiment", thing, now, before=before, after=asked)
+
+
 # ---- running ----
 
 
@@ -292,8 +312,11 @@ _AS_NEW = {
 
 
 async def _freeze(session: AsyncSession, found: Examined, row: Any, now: datetime) -> None:
-    for kind, ids in (found.used or {}).items():
-        await queries.freeze(session, kind, ids, now)
+    """Fix what the experiment uses; raises Conflict when it is not what was examined any more."""
+    for kind, hashes in found.used.items():
+        await queries.freeze(session, kind, hashes, now)
+        if await queries.content_hashes(session, kind, hashes) != hashes:
+            raise Conflict("what the experiment uses was changed just now; start it again")
     owner, name, version = row.toolchain.split("/")
     await queries.freeze_toolchain(session, (owner, name, int(version)), now)
 
@@ -356,6 +379,7 @@ async def delete(
                 await running.scheduler.handle(Deleted(experiment=str(id_)))
             return
         await queries.remove(session, id_)
+        await queries.unshare(session, id_)
         await session.commit()
     gone = PublishedEvent(
         experiment=str(id_),

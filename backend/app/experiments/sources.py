@@ -28,10 +28,10 @@ from gristmill.formats.problems import BadDocument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The sources, and the ids of their rows by kind: to be fixed when the experiment starts."""
+    """The sources, and their rows by kind, id -> content hash: fixed when the experiment starts."""
 
     sources: Sources
-    ids: Mapping[str, set[UUID]] = field(default_factory=dict)
+    used: Mapping[str, Mapping[UUID, str]] = field(default_factory=dict)
 
 
 async def gather(session: AsyncSession, viewer: Viewer, declaration: Mapping[str, Any]) -> Gathered:
@@ -73,11 +73,14 @@ async def gather(session: AsyncSession, viewer: Viewer, declaration: Mapping[str
                 for ref, row in database_rows.items()
             },
         ),
-        ids={
-            "algorithm": {row.id for row in algorithm_rows.values()},
-            "library": {row.id for row in library_rows.values()},
-            "dataformat": {row.id for row in format_rows.values()},
-            "database": {row.id for row in database_rows.values()},
+        used={
+            kind: {row.id: row.content_hash for row in rows.values()}
+            for kind, rows in (
+                ("algorithm", algorithm_rows),
+                ("library", library_rows),
+                ("dataformat", format_rows),
+                ("database", database_rows),
+            )
         },
     )
 

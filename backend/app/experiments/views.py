@@ -26,6 +26,7 @@ async def experiment(session: AsyncSession, row: Any, actor: Actor) -> schemas.E
     counts = await queries.counts(session, [row.id])
     queues = await queries.queues_of(session, row.id)
     rights = await queries.rights_held(session, row.owner_id, queues)
+    mine = access.may_change(row, actor)
     return schemas.Experiment(
         **summary(row, counts[row.id]).model_dump(),
         declaration=row.declaration,
@@ -40,7 +41,8 @@ async def experiment(session: AsyncSession, row: Any, actor: Actor) -> schemas.E
             for right in rights
         ],
         forked_from=row.forked_from,
-        mine=access.may_change(row, actor),
+        groups=await queries.shared_with(session, row.id) if mine else [],
+        mine=mine,
     )
 
 
