@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gristmill import conformance
+from gristmill.commands import Command
+from gristmill.connecting import connect
 from gristmill.conformance import Limits
 from gristmill.drivers import Local, Slurm
+from gristmill.jobs import JobState
 from gristmill.journal import Journal
-from gristmill.service import ResourceManager
+from gristmill.service import AsyncResourceManager, ResourceManager
 from gristmill.transports.local import LocalTransport
 from gristmill.transports.ssh import SshTransport
 
@@ -69,9 +75,7 @@ _numbers = iter(range(10**6))
 @pytest.mark.real_rm
 @each_check
 def test_slurm(check: Check, slurm_cluster: None, workplace: Path, tmp_path: Path) -> None:
-    prefix = ("runuser", "-u", USER, "--", "env", f"HOME={workplace.parent}")
-    transport = LocalTransport(prefix, workplace)
-    with Slurm(transport=transport, journal=Journal(tmp_path / "j"), interval=0.5) as rm:
+    with slurm_at(workplace, tmp_path) as rm:
         check(rm, Limits())
 
 
@@ -88,19 +92,93 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]
 
 
 @pytest.mark.real_rm
+def test_a_controller_that_hangs_makes_neither_two_jobs_nor_none(
+    slurm_cluster: None, workplace: Path, tmp_path: Path
+) -> None:
+    """`Socket timed out on send/recv operation`: sbatch fails, and the job may be there or not."""
+    pid = int(Path("/var/tmp/slurm-ci/pid/slurmctld.pid").read_text())
+    job = conformance.shell("true", "ghost")
+    goes_on = threading.Timer(13, os.kill, (pid, signal.SIGCONT))
+    with slurm_at(workplace, tmp_path) as rm:
+        os.kill(pid, signal.SIGSTOP)
+        goes_on.start()
+        try:
+            run = rm.submit(job)
+        finally:
+            goes_on.join()
+        assert run.wait(120) is JobState.DONE
+        listed = rm._transport.run(
+            Command(("squeue", "--me", "-h", "-t", "all", "-n", "ghost", "-o", "%i %Z"))
+        )
+        ours = [line for line in listed.text.splitlines() if line.endswith(str(workplace))]
+        assert ours == [f"{run.handles[0].id} {workplace}"]
+
+
+def slurm_at(workplace: Path, tmp_path: Path) -> Slurm:
+    prefix = ("runuser", "-u", USER, "--", "env", f"HOME={workplace.parent}")
+    transport = LocalTransport(prefix, workplace)
+    return Slurm(transport=transport, journal=Journal(tmp_path / "j"), interval=0.5)
+
+
+@pytest.mark.real_rm
 @each_check
 def test_slurm_over_ssh(
     check: Check, slurm_cluster: None, sshd: tuple[int, Path], tmp_path: Path
 ) -> None:
-    port, key = sshd
-    options = [
-        "-i",
-        str(key),
-        "-o",
-        "StrictHostKeyChecking=no",
-        "-o",
-        "UserKnownHostsFile=/dev/null",
-    ]
-    transport = SshTransport("127.0.0.1", user=USER, port=port, options=options)
-    with Slurm(transport=transport, journal=Journal(tmp_path / "j"), interval=0.5) as rm:
+    with slurm_by_ssh(sshd, tmp_path) as rm:
         check(rm, Limits(many=200))
+
+
+def slurm_by_ssh(sshd: tuple[int, Path], tmp_path: Path, *more: str) -> Slurm:
+    port, key = sshd
+    known = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+    options = ["-i", str(key), *known, *more]
+    transport = SshTransport("127.0.0.1", user=USER, port=port, options=options)
+    return Slurm(transport=transport, journal=Journal(tmp_path / "j"), interval=0.5)
+
+
+@pytest.mark.real_rm
+def test_a_connection_that_breaks_is_opened_again(
+    slurm_cluster: None, sshd: tuple[int, Path], tmp_path: Path
+) -> None:
+    with slurm_by_ssh(sshd, tmp_path) as rm:
+        run = rm.submit(conformance.shell("sleep 2; echo $((6*7))", "survivor"))
+        transport = rm._transport
+        assert isinstance(transport, SshTransport)
+        told = subprocess.run([*transport._ssh(), "-O", "check"], capture_output=True, check=True)
+        found = re.search(rb"pid=(\d+)", told.stderr)
+        assert found is not None
+        os.kill(int(found[1]), signal.SIGKILL)
+        assert run.wait(60) is JobState.DONE
+        assert run.handles[0].log() == b"42\n"
+
+
+@pytest.mark.real_rm
+async def test_the_asynchronous_client_over_ssh(
+    slurm_cluster: None, sshd: tuple[int, Path], tmp_path: Path
+) -> None:
+    blocking = slurm_by_ssh(sshd, tmp_path)
+    async with AsyncResourceManager(
+        "slurm", blocking._transport, journal=Journal(tmp_path / "j"), interval=0.5
+    ) as rm:
+        first = conformance.shell("exit 2", "first")
+        run = await rm.submit(conformance.shell("echo $GM", "then", after_not_ok=first,
+                                                environment={"GM": "a  b"}))  # fmt: skip
+        assert await run.wait(60) is JobState.FAILED
+        assert await run["then"].log() == b"a b\n"
+        assert (await rm.queues())[0].name == "debug"
+
+
+@pytest.mark.real_rm
+def test_through_a_jump_host_with_the_users_own_configuration(
+    slurm_cluster: None, sshd: tuple[int, Path], tmp_path: Path
+) -> None:
+    port, key = sshd
+    (tmp_path / "config").write_text(
+        f"Host *\n HostName 127.0.0.1\n Port {port}\n User {USER}\n IdentityFile {key}\n"
+        " StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n"
+    )
+    url = f"ssh://cluster?jump=gate&option=-F&option={tmp_path}/config"
+    with connect(url, journal=tmp_path / "j", interval=0.5) as rm:
+        assert rm.name == "slurm"  # found there, since the URL names none
+        assert rm.submit(conformance.shell("true", "far")).wait(60) is JobState.DONE
