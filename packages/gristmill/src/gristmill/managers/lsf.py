@@ -84,7 +84,7 @@ RELATIONS = {
 }
 FIELDS = (
     "jobid jobindex stat exit_code exit_reason pend_reason exec_host queue job_description "
-    "submit_time start_time finish_time run_time cpu_used max_mem slots proj_name job_name"
+    "submit_time start_time finish_time run_time cpu_used max_mem slots proj_name"
 )
 QUERY_ENV = {"TZ": "UTC0", "LC_ALL": "C", "LSB_DISPLAY_YEAR": "Y"}
 COMMENT = "gristmill:"
@@ -295,15 +295,19 @@ class LsfDialect(Dialect):
             self.require_ok(out)
         if whole and not nothing and not _is_whole(out.text):
             raise self.fault(Output(out.stdout, b"Communication time out: the answer was cut", 1))
-        pieces = re.findall(r"\{[^{}]*\}", out.text.partition('"RECORDS"')[2])
-        found: list[dict[str, str]] = []
-        for piece in pieces:
-            try:
-                row = json.loads(piece, strict=False)
-            except ValueError as error:
-                raise ParseError(f"lsf: {error} in {piece!r}", stdout=out.text) from None
-            found.append({key: str(value) for key, value in row.items()})
-        return found
+        return list(_records(out.text.partition('"RECORDS"')[2]))
+
+
+def _records(text: str) -> Iterator[dict[str, str]]:
+    """The objects of a list, until one that is cut."""
+    decoder, place = json.JSONDecoder(strict=False), text.find("{")
+    while place >= 0:
+        try:
+            row, end = decoder.raw_decode(text, place)
+        except ValueError:
+            return
+        yield {key: str(value) for key, value in row.items()}
+        place = text.find("{", end)
 
 
 def _is_whole(text: str) -> bool:
