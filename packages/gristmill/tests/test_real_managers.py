@@ -15,8 +15,8 @@ import pytest
 
 from gristmill import conformance
 from gristmill.commands import Command
-from gristmill.connecting import connect
 from gristmill.conformance import Limits
+from gristmill.connecting import connect
 from gristmill.drivers import Local, Slurm
 from gristmill.jobs import JobState
 from gristmill.journal import Journal
