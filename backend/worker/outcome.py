@@ -143,9 +143,20 @@ def open_plain(path: Path) -> int:
     return descriptor
 
 
+def _check_folder(folder: Path) -> None:
+    """User code can rename what is in its folder: `outputs` must not lead to another place."""
+    try:
+        found = os.lstat(folder)
+    except OSError as error:
+        raise BadResult("the folder `outputs` is gone") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise BadResult("`outputs` is no folder any more")
+
+
 def _done(result: Mapping[str, Any], folder: Path, job: Mapping[str, Any]) -> Outcome:
     told = result.get("outputs")
     told = told if isinstance(told, dict) else {}
+    _check_folder(folder / "outputs")
     outputs = tuple(_output(port["name"], told, folder) for port in job.get("outputs") or ())
     results = result.get("results")
     if job.get("kind") == "analyzer" and not isinstance(results, dict):

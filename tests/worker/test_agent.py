@@ -305,6 +305,25 @@ def test_an_output_that_is_no_plain_file_is_refused(
     assert says in failure["message"]
 
 
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "none"])
+def test_a_job_cannot_pass_off_another_folder_as_its_outputs(
+    server: FakeServer, start: Start, tmp_path: Path, sandbox: str
+) -> None:
+    start("--sandbox", sandbox)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/o.arrow").write_text("somebody else's")
+    script = f"""
+        mv outputs away && ln -s {tmp_path}/other outputs
+        finish '"o": {{"first": 0, "last": 1, "rows": 2}}'
+    """
+    job = {"schema": 1, "kind": "block", "outputs": [{"name": "o", "format": "x"}]}
+    server.give(shell_job("b.0.1", script, job=job))
+    over = server.wait_for("b.0.1")
+    assert over["failure"]["kind"] == "bad output", over
+    assert (tmp_path / "other/o.arrow").exists()
+    assert not server.uploads
+
+
 def test_an_environment_that_is_not_here_and_places_outside_are_refused(
     server: FakeServer, start: Start
 ) -> None:

@@ -116,6 +116,8 @@ def _outermost(folders: Iterable[str]) -> list[str]:
 
 def _job(view: View) -> list[str]:
     words = ["--bind", str(view.folder), JOB]
+    if (view.folder / "outputs").is_dir():  # a mount of its own, so that it cannot be renamed
+        words += ["--bind", str(view.folder / "outputs"), f"{JOB}/outputs"]
     for name in READ_ONLY:
         if (view.folder / name).exists():
             words += ["--ro-bind", str(view.folder / name), f"{JOB}/{name}"]
