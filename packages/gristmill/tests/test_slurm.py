@@ -383,6 +383,19 @@ def test_accounting_takes_memory_from_the_steps() -> None:
     assert used.peak_memory == 1024**3
 
 
+def test_accounting_of_an_array_is_of_all_its_elements() -> None:
+    rows = [
+        ["7_1", "COMPLETED", "0:0", "5", "00:02", "", "n1", "1", "1", "2", "7", "p", "a", ""],
+        ["7_1.batch", "COMPLETED", "0:0", "5", "00:02", "3M", "n1", "1", "1", "2", "7", "", "", ""],
+        ["7_2", "FAILED", "4:0", "5", "00:03", "", "n2", "1", "1", "6", "11", "p", "a", ""],
+        ["7_[3-9]", "PENDING", "0:0", "0", "00:00", "", "", "0", "1", "Unknown", "", "p", "a", ""],
+    ]
+    text = "\n".join("\x1f".join(row) for row in rows)
+    used = DIALECT.parse_accounting(Output(text.encode()), "7")
+    assert (used.wall, used.cpu, used.exit_code) == (9.0, 5.0, 4)
+    assert (used.nodes, used.peak_memory) == (("n1", "n2"), 3 * 1024**2)
+
+
 # -- actions
 
 

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from gristmill import patterns, quantities
 from gristmill.commands import Ask, Command, Output
@@ -23,7 +23,7 @@ from gristmill.errors import (
     Transient,
     Unclear,
 )
-from gristmill.jobs import Hold, JobState, MailEvent, Relation
+from gristmill.jobs import Hold, JobState, MailEvent, Relation, overall
 from gristmill.managers import wrapper
 from gristmill.managers.base import SEPARATOR, Dialect, Features, Rendering, Request, Sheet, rows
 from gristmill.records import (
@@ -39,6 +39,8 @@ from gristmill.records import (
     joined,
     of_wait_status,
 )
+
+T = TypeVar("T", int, float)
 
 # squeue(1), JOB STATE CODES; sacct adds REQUEUED and REVOKED
 STATES = {
@@ -305,30 +307,42 @@ class SlurmDialect(Dialect):
         return Ask(command, lambda out: self.parse_accounting(out, id))
 
     def parse_accounting(self, out: Output, id: str) -> Accounting:
-        """The job's own line, and the largest MaxRSS of its steps: the job's line has none."""
+        """The job's own line, and the largest MaxRSS of its steps: the job's line has none.
+
+        Of an array: CPU summed, wall from the first start to the last end, the worst exit.
+        """
         self._require_history(out)
-        table = list(self._rows(out, len(ACCOUNTING_FIELDS)))
-        whole = [row for row in table if "." not in row[0]]
-        if not whole:
+        table = [
+            dict(zip(ACCOUNTING_FIELDS, row, strict=True))
+            for row in self._rows(out, len(ACCOUNTING_FIELDS))
+        ]
+        # the last run of each job or element counts; `7_[3-9]` has not run
+        last = {row["JobID"]: row for row in table if not re.search(r"[.\[]", row["JobID"])}
+        if not last:
             return Accounting(id=id)
-        row = dict(zip(ACCOUNTING_FIELDS, whole[-1], strict=True))
-        state = _state(row["State"], "")
-        code, signal = _exit_pair(row["ExitCode"])
+        whole = list(last.values())
+        states = [_state(row["State"], "") for row in whole]
+        exits = [
+            _exit_pair(row["ExitCode"])
+            for row, state in zip(whole, states, strict=True)
+            if state.final
+        ]
+        code, signal = max(exits, key=lambda pair: pair[0] or 0, default=(None, None))
         return Accounting(
             id=id,
-            state=state,
-            exit_code=code if state.final else None,
+            state=overall(states),
+            exit_code=code,
             signal=signal,
-            wall=_number(row["ElapsedRaw"]),
-            cpu=_cpu_time(row["TotalCPU"]),
-            peak_memory=max((m for r in table if (m := _size(r[5])) is not None), default=None),
-            nodes=_nodes(row["NodeList"]),
-            cores=_whole(row["AllocCPUS"]),
-            submitted=_number(row["Submit"]),
-            started=_number(row["Start"]),
-            ended=_number(row["End"]),
-            queue=row["Partition"] or None,
-            account=row["Account"] or None,
+            wall=_wall(whole),
+            cpu=_over(sum, (_cpu_time(row["TotalCPU"]) for row in whole)),
+            peak_memory=_over(max, (_size(row["MaxRSS"]) for row in table)),
+            nodes=tuple(sorted({n for row in whole for n in _nodes(row["NodeList"])})),
+            cores=_over(max, (_whole(row["AllocCPUS"]) for row in whole)),
+            submitted=_over(min, (_number(row["Submit"]) for row in whole)),
+            started=_over(min, (_number(row["Start"]) for row in whole)),
+            ended=_over(max, (_number(row["End"]) for row in whole)),
+            queue=whole[0]["Partition"] or None,
+            account=whole[0]["Account"] or None,
         )
 
     def why(self, id: str) -> Ask[Why]:
@@ -668,6 +682,20 @@ def _exit_pair(text: str) -> tuple[int | None, int | None]:
     if not code.isdigit():
         return None, None
     return (int(code), None) if signal in ("", "0") else (128 + int(signal), int(signal))
+
+
+def _over(how: Callable[[list[T]], T], values: Iterable[T | None]) -> T | None:
+    """The sum, least or most of what is known; None when nothing is."""
+    known = [value for value in values if value is not None]
+    return how(known) if known else None
+
+
+def _wall(rows: Sequence[Mapping[str, str]]) -> float | None:
+    if len(rows) == 1:
+        return _number(rows[0]["ElapsedRaw"])
+    start = _over(min, (_number(row["Start"]) for row in rows))
+    end = _over(max, (_number(row["End"]) for row in rows))
+    return None if start is None or end is None else end - start
 
 
 def _number(text: str) -> float | None:
