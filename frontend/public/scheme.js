@@ -3,7 +3,7 @@
   var chosen = null;
   try {
     chosen = localStorage.getItem("mantine-color-scheme-value");
-  } catch (error) {
+  } catch {
     chosen = null;
   }
   if (chosen !== "light" && chosen !== "dark") {

@@ -12,12 +12,12 @@ export function ConnectionBanner() {
   const away = failures > 0 && (phase === "waiting" || phase === "connecting");
   const [shown, setShown] = useState(false);
   useEffect(() => {
-    if (!away) {
-      setShown(false);
-      return;
-    }
+    if (!away) return;
     const timer = setTimeout(() => setShown(true), HICCUP_MS);
-    return () => clearTimeout(timer);
+    return () => {
+      clearTimeout(timer);
+      setShown(false);
+    };
   }, [away]);
   if (!shown) return null;
   return (

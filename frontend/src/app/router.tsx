@@ -34,7 +34,7 @@ const inside = createRoute({
   id: "inside",
   component: Shell,
   beforeLoad: async ({ location }) => {
-    const me = await queryClient.ensureQueryData(meQuery);
+    const me = await queryClient.query({ ...meQuery, staleTime: "static" });
     // eslint-disable-next-line @typescript-eslint/only-throw-error -- the router's way
     if (me === null) throw redirect({ to: "/sign-in", search: { next: location.href } });
   },

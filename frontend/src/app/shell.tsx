@@ -18,8 +18,8 @@ import {
   IconX,
   type Icon,
 } from "@tabler/icons-react";
-import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { Link, Outlet } from "@tanstack/react-router";
+import { useState } from "react";
 import { Mill } from "@/components/ui/states-of-a-page";
 import { useMe } from "@/lib/api/session";
 import { useSignOut } from "@/features/session/api/sign-out";
@@ -51,8 +51,6 @@ const NARROW_KEY = "gristmill-narrow";
 export function Shell() {
   const [open, setOpen] = useState(false);
   const [narrow, setNarrow] = useState(() => localStorage.getItem(NARROW_KEY) === "1");
-  const address = useRouterState({ select: (state) => state.location.pathname });
-  useEffect(() => setOpen(false), [address]);
   const toggleNarrow = () => {
     localStorage.setItem(NARROW_KEY, narrow ? "0" : "1");
     setNarrow(!narrow);
@@ -78,7 +76,7 @@ export function Shell() {
         <div className={classes.brandRow}>
           <Brand />
         </div>
-        <Links />
+        <Links onFollow={() => setOpen(false)} />
         <div className={classes.foot}>
           <Person />
           <div className={classes.tools}>
@@ -120,7 +118,7 @@ function Brand() {
   );
 }
 
-function Links() {
+function Links({ onFollow }: { onFollow: () => void }) {
   const me = useMe();
   const groups =
     me?.admin === true
@@ -135,7 +133,7 @@ function Links() {
         <div key={index} className={classes.group}>
           {group.title !== null && <span className={classes.groupTitle}>{group.title}</span>}
           {group.items.map(({ to, label, icon: Shape }) => (
-            <Link key={to} to={to} className={classes.link} title={label}>
+            <Link key={to} to={to} className={classes.link} title={label} onClick={onFollow}>
               <Shape size={18} stroke={1.7} aria-hidden />
               <span className={classes.word}>{label}</span>
             </Link>

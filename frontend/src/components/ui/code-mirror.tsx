@@ -93,7 +93,10 @@ export default function CodeMirror({ label, language, value, onChange, error }: 
   useEffect(() => {
     const editor = view.current;
     if (editor === null) return;
-    if (error == null) return editor.dispatch(setDiagnostics(editor.state, []));
+    if (error == null) {
+      editor.dispatch(setDiagnostics(editor.state, []));
+      return;
+    }
     const line = editor.state.doc.line(Math.min(Math.max(1, error.line), editor.state.doc.lines));
     editor.dispatch(
       setDiagnostics(editor.state, [

@@ -7,7 +7,7 @@ import { Page } from "@/components/ui/page";
 import { SearchInput } from "@/components/ui/search-input";
 import { Empty, Loaded } from "@/components/ui/states-of-a-page";
 import { useMe } from "@/lib/api/session";
-import { EXPERIMENT_STATES, type ExperimentState } from "@/lib/state/states";
+import { EXPERIMENT_STATES } from "@/lib/state/states";
 import { experimentsQuery, type ExperimentFilter } from "./api/get-experiments";
 import { ExperimentTable } from "./components/experiment-table";
 import { useLiveList } from "./use-live-list";
@@ -73,7 +73,7 @@ function Filters({ filter }: { filter: ExperimentFilter }) {
         w={150}
         data={[...EXPERIMENT_STATES]}
         value={filter.state ?? null}
-        onChange={(state) => set({ state: (state as ExperimentState | null) ?? undefined })}
+        onChange={(state) => set({ state: state ?? undefined })}
       />
       <Select
         aria-label="Owner"

@@ -1,8 +1,8 @@
 /** One experiment: its dataflow as it runs, the same as a table, its results, how it is set up. */
 import { Tabs } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { useStore } from "zustand";
 import { Page } from "@/components/ui/page";
 import { StateBadge } from "@/components/ui/state-badge";
@@ -70,6 +70,12 @@ function Run({ experiment, store, refused }: RunProps) {
   const navigate = useNavigate({ from: "/experiments/$id" });
   const tab: Tab = TABS.find((each) => each === search.tab) ?? "dataflow";
   const state = useStore(store, (run) => run.experiment) ?? experiment.state;
+  const queries = useQueryClient();
+  useEffect(() => {
+    // Its times and rights come with the experiment itself.
+    if (state === experiment.state) return;
+    void queries.invalidateQueries({ queryKey: ["experiment", experiment.id], exact: true });
+  }, [queries, state, experiment.state, experiment.id]);
   const [chosen, setChosen] = useState<ReadonlySet<BlockState>>(new Set());
   const [direction, setDirection] = useState<Direction>(() =>
     localStorage.getItem(DIRECTION_KEY) === "down" ? "down" : "right",
@@ -163,7 +169,7 @@ function Facts({ experiment }: { experiment: Experiment }) {
       )}
       {experiment.started_at !== null && (
         <span>
-          took <Elapsed start={experiment.started_at} end={experiment.finished_at} />
+          {experiment.finished_at === null ? "running for" : "took"} <Elapsed start={experiment.started_at} end={experiment.finished_at} />
         </span>
       )}
     </>

@@ -19,7 +19,7 @@ export class ApiProblem extends Error {
   }
 }
 
-interface ProblemBody {
+export interface ProblemBody {
   title?: string;
   detail?: string;
   code?: string;

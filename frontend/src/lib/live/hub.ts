@@ -14,6 +14,7 @@ interface Watched {
   feed: RunFeed;
   watchers: number;
   polling: boolean;
+  started: boolean;
 }
 
 export interface LiveHubOptions {
@@ -51,6 +52,11 @@ export class LiveHub {
   watch(experiment: string): { store: RunStore; release: () => void } {
     const watched = this.runs.get(experiment) ?? this.begin(experiment);
     watched.watchers++;
+    if (!watched.started) {
+      watched.started = true;
+      void watched.feed.load();
+      this.connection.start();
+    }
     let released = false;
     const release = () => {
       if (released) return;
@@ -59,6 +65,11 @@ export class LiveHub {
       setTimeout(() => this.forget(experiment), LINGER_MS);
     };
     return { store: watched.feed.store, release };
+  }
+
+  /** The store of a run that is about to be watched: nothing is asked for yet. */
+  store(experiment: string): RunStore {
+    return (this.runs.get(experiment) ?? this.begin(experiment)).feed.store;
   }
 
   /** Called with the experiments that changed; with none when changes may have been missed. */
@@ -80,10 +91,8 @@ export class LiveHub {
       subscribe: (after) => this.connection.send({ type: "subscribe", experiment, after }),
       schedule: this.options.schedule,
     });
-    const watched = { feed, watchers: 0, polling: false };
+    const watched = { feed, watchers: 0, polling: false, started: false };
     this.runs.set(experiment, watched);
-    void feed.load();
-    this.connection.start();
     return watched;
   }
 

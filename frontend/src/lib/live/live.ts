@@ -1,12 +1,12 @@
 /** The live part of this tab, joined to the server's API. */
-import { useEffect, useState } from "react";
+import { useEffect } from "react";
 import { useStore } from "zustand";
 import { answer, api } from "@/lib/api/client";
 import type { Snapshot } from "@/lib/api/types";
 import { LiveHub } from "./hub";
 import type { ListedExperiment, LiveEvent } from "./protocol";
 import type { RunSource } from "./run-feed";
-import { createRunStore, type RunSnapshot, type RunStore } from "./run-store";
+import type { RunSnapshot, RunStore } from "./run-store";
 
 const signedOut = new Set<() => void>();
 
@@ -57,17 +57,10 @@ function toRun(snapshot: Snapshot): RunSnapshot {
   };
 }
 
-const EMPTY: RunStore = createRunStore();
-
 /** The store of a run while a page shows it. */
 export function useRun(experiment: string): RunStore {
-  const [watched, setWatched] = useState<{ experiment: string; store: RunStore } | null>(null);
-  useEffect(() => {
-    const { store, release } = live.watch(experiment);
-    setWatched({ experiment, store });
-    return release;
-  }, [experiment]);
-  return watched?.experiment === experiment ? watched.store : EMPTY;
+  useEffect(() => live.watch(experiment).release, [experiment]);
+  return live.store(experiment);
 }
 
 /** Calls the listener with the experiments that changed; with none when some may be missed. */

@@ -165,12 +165,16 @@ export class RunFeed {
     this.batch.clear();
   }
 
+  private isClosed(): boolean {
+    return this.closed;
+  }
+
   /** Tries until there is an answer; null when closed meanwhile or refused for good. */
   private async untilAnswered<T>(ask: () => Promise<T>): Promise<T | null> {
     for (let attempt = 0; !this.closed; attempt++) {
       try {
         const answer = await ask();
-        return this.closed ? null : answer;
+        return this.isClosed() ? null : answer;
       } catch (error) {
         if (isRefusal(error)) {
           this.store.setState({ refused: error.message });

@@ -1,5 +1,5 @@
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { answer, api, ApiProblem, everything } from "@/lib/api/client";
+import { answer, api, ApiProblem, everything, type ProblemBody } from "@/lib/api/client";
 import type { DatabaseFile, Declared } from "@/lib/api/types";
 
 export const filesQuery = ({ name, version }: Declared) =>
@@ -24,7 +24,7 @@ export function useUploadFile({ name, version }: Declared) {
       const path = file.name.split("/").map(encodeURIComponent).join("/");
       const to = `/api/v1/databases/${encodeURIComponent(name)}/${version}/files/${path}`;
       const response = await fetch(to, { method: "PUT", body: file, credentials: "same-origin" });
-      if (!response.ok) throw new ApiProblem(response.status, await response.json());
+      if (!response.ok) throw new ApiProblem(response.status, (await response.json()) as ProblemBody);
     },
     onSuccess: () =>
       void queries.invalidateQueries({

@@ -60,8 +60,8 @@ export function BlockCard(props: BlockCardProps) {
             value={choice.parameters[name]}
             error={at(`parameters/${escaped(name)}`)}
             onChange={(value) => {
-              const { [name]: _, ...others } = choice.parameters;
-              const parameters = value === undefined ? others : { ...others, [name]: value };
+              const parameters = { ...choice.parameters, [name]: value };
+              if (value === undefined) Reflect.deleteProperty(parameters, name);
               onChange({ ...choice, parameters });
             }}
           />

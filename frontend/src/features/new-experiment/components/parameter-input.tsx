@@ -14,7 +14,7 @@ interface ParameterInputProps {
 const INTEGER = /^u?int(8|16|32|64)$/;
 
 export function ParameterInput({ name, declaration, value, error, onChange }: ParameterInputProps) {
-  const standard = declaration.default === undefined ? "" : String(declaration.default);
+  const standard = declaration.default === undefined ? "" : asText(declaration.default);
   const common = {
     label: name,
     description: hint(declaration),
@@ -29,9 +29,9 @@ export function ParameterInput({ name, declaration, value, error, onChange }: Pa
         clearable
         allowDeselect
         placeholder={standard}
-        data={choices.map(String)}
-        value={value === undefined ? null : String(value)}
-        onChange={(text) => onChange(choices.find((choice) => String(choice) === text))}
+        data={choices.map(asText)}
+        value={value === undefined ? null : asText(value)}
+        onChange={(text) => onChange(choices.find((choice) => asText(choice) === text))}
       />
     );
   }
@@ -57,6 +57,10 @@ export function ParameterInput({ name, declaration, value, error, onChange }: Pa
       onChange={(event) => onChange(event.currentTarget.value || undefined)}
     />
   );
+}
+
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function hint({ description, range, type }: ParameterDeclaration): string {

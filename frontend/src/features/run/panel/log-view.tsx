@@ -120,7 +120,7 @@ const Ansi = memo(function Ansi({ text }: { text: string }) {
   if (!text.includes("\u001b")) return text === "" ? "\u00a0" : text;
   return Anser.ansiToJson(text, { json: true, remove_empty: true, use_classes: true }).map(
     (part, index) => (
-      <span key={index} className={`${part.fg ?? ""} ${part.decoration ?? ""}`}>
+      <span key={index} className={[part.fg, part.decoration].filter(Boolean).join(" ")}>
         {part.content}
       </span>
     ),

@@ -38,15 +38,15 @@ export function asShown(text: string): string {
 }
 
 export function useLog(experiment: string, block: string, attempt: string | undefined, run: string) {
-  const [log, setLog] = useState<Log>(NOTHING);
+  const [shown, setShown] = useState({ key: "", log: NOTHING });
+  // `run` changes when the block is tried again: its log begins anew.
+  const key = JSON.stringify([experiment, block, attempt, run]);
   useEffect(() => {
     const leave = new AbortController();
-    setLog(NOTHING);
-    void follow(experiment, block, attempt, leave.signal, setLog);
+    void follow(experiment, block, attempt, leave.signal, (log) => setShown({ key, log }));
     return () => leave.abort();
-    // `run` changes when the block is tried again: its log begins anew.
-  }, [experiment, block, attempt, run]);
-  return log;
+  }, [experiment, block, attempt, key]);
+  return shown.key === key ? shown.log : NOTHING;
 }
 
 async function follow(
@@ -58,7 +58,8 @@ async function follow(
 ): Promise<void> {
   let log = NOTHING;
   let offset = 0;
-  for (let failures = 0; !signal.aborted; ) {
+  const left = () => signal.aborted;
+  for (let failures = 0; !left(); ) {
     try {
       const page: LogPage = await answer(
         api.GET("/api/v1/experiments/{id}/blocks/{name}/log", {
@@ -81,7 +82,7 @@ async function follow(
       if (page.next === offset) failures++;
       offset = page.next;
     } catch (error) {
-      if (signal.aborted) return;
+      if (left()) return;
       show({ ...log, error: messageOf(error) });
       if (error instanceof ApiProblem && error.status < 500 && error.status !== 429) return;
       failures++;
