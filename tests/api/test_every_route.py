@@ -74,7 +74,7 @@ RULES: dict[str, Who] = {
     **_of(Who.USER, "update_experiment delete_experiment start_experiment stop_experiment"),
     **_of(Who.USER, "fork_experiment get_experiment_snapshot list_experiment_events"),
     **_of(Who.USER, "get_experiment_results get_block get_block_log preview_block_output"),
-    **_of(Who.USER, "explain_block get_block_story follow"),
+    **_of(Who.USER, "explain_block get_block_story share_experiment follow"),
     **_of(Who.ADMIN, "list_users create_user get_user update_user delete_user"),
     **_of(Who.ADMIN, "list_groups create_group get_group update_group delete_group"),
     **_of(Who.ADMIN, "list_group_members add_group_member remove_group_member"),
@@ -256,6 +256,20 @@ async def test_a_token_that_reads_changes_nothing(people: People) -> None:
     for operation in _with(Who.USER):
         if operation.method not in {"GET", "HEAD"}:
             _is_refusal(await _call(people.bearer(token), operation, operation.at()), 403)
+
+
+async def test_a_worker_that_is_not_registered_gets_nothing(
+    people: People, services: Services
+) -> None:
+    """Its token is sound; its registration is not in force, and no attempt is its own."""
+    client = people.bearer(_worker_token(services))
+    for operation in _with(Who.WORKER):
+        answer = await _call(client, operation, operation.at())
+        assert 400 <= answer.status_code < 500, operation
+    for operation in _with(Who.WORKER):
+        if "{attempt}" in operation.path:
+            path = operation.at(attempt=f"{uuid4()}.0.1")
+            assert (await _call(client, operation, path)).status_code in {401, 403, 404, 409, 422}
 
 
 # ---- other people's things ----------------------------------------------------------------
