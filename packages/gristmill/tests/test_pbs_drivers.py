@@ -236,3 +236,24 @@ def test_names_are_what_the_manager_takes() -> None:
     assert line.fate is Fate.ROUNDED
     assert len(line.given.removeprefix("-N ")) <= 15
     assert line.given.removeprefix("-N ")[0].isalpha()
+
+
+def test_an_expired_element_without_its_status_is_left_to_the_history() -> None:
+    text = said("openpbs", "query_array_sub_json").stdout.replace(
+        b'"job_state":\t"R"', b'"job_state":\t"X"', 1
+    )
+    (array,) = PBS.parse_jobs(Output(text), ["29[].pbshost"]).records
+    assert [element.index for element in array.elements] == [1, 2, 3]
+
+
+def test_ten_thousand_jobs_are_read_quickly_enough() -> None:
+    """A listing of a big site: what matters is that nothing grows with the square."""
+    text = said("openpbs", "query_failed_exit3").text
+    entry = text[text.index('\t\t"16.pbshost"') : text.index("\n\t}\n}")]
+    entries = ",\n".join(entry.replace("16.pbshost", f"{n}.pbshost") for n in range(10_000))
+    whole = text.replace(entry, entries).encode()
+    assert len(PBS.parse_jobs(Output(whole), ()).records) == 10_000
+    job = next(iter(recorded(RECORDED / "torque" / "query_failed_exit3_xml.txt").values())).text
+    block = job[job.index("<Job>") : job.index("</Data>")]
+    blocks = "".join(block.replace("14.vm", f"{n}.vm") for n in range(10_000))
+    assert len(TORQUE.parse_jobs(Output(job.replace(block, blocks).encode()), ()).records) == 10_000

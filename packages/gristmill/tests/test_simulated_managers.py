@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 import gristmill
-from gristmill import conformance
+from gristmill import conformance, connecting
 from gristmill.conformance import Limits
+from gristmill.records import Cause
 from gristmill.service import ResourceManager
 from gristmill.simulators import supervisor
 from gristmill.simulators.__main__ import install
 from gristmill.simulators.farm import Settings
+from gristmill.transports.local import LocalTransport
 
 # driver -> simulator, limits
 PBS = Limits(patience=60, walltime=2, kill_within=20, many_within=200)
@@ -73,3 +75,33 @@ def test_conformance(name: str, check: Check, farm: Callable[..., Path], tmp_pat
     farm(simulator)
     with gristmill.connect(name, journal=tmp_path / "journal", interval=0.2) as rm:
         check(rm, limits)
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_queues_nodes_and_accounting(name: str, farm: Callable[..., Path], tmp_path: Path) -> None:
+    farm(MANAGERS[name][0])
+    with gristmill.connect(name, journal=tmp_path / "journal", interval=0.2) as rm:
+        job = gristmill.Job(script_text="echo hi\n", name="counted", time="5m", queue="long")
+        if name == "htcondor":
+            job = job.evolve(queue=None)
+        else:
+            assert {queue.name for queue in rm.queues()} == {"batch", "long"}
+        (node,) = rm.nodes()
+        assert (node.name, node.cores, node.up) == ("farm", 4, True)
+        run = rm.submit(job)
+        run.wait(60)
+        used = rm.accounting(run[job])
+        assert used.exit_code == 0
+        assert used.started
+        assert used.ended
+        assert used.ended >= used.started
+        assert rm.why(run[job]).cause is Cause.SUCCESS
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_what_is_installed_is_found(
+    name: str, farm: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = farm(MANAGERS[name][0])
+    monkeypatch.setenv("PATH", str(root / "bin"))
+    assert connecting.detect(LocalTransport()).name == name

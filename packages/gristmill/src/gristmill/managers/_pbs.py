@@ -350,9 +350,11 @@ def _ended(values: Mapping[str, str], statuses: Mapping[int, JobState]) -> Endin
     if "result of dependency" in comment:
         return Ending(JobState.CANCELLED, Cause.DEPENDENCY_NEVER)
     if status is None:
-        if values.get("substate") != "91" and values.get("depend"):
+        if values.get("substate", "91") == "91":  # Torque has no substate
+            return Ending(JobState.CANCELLED, Cause.CANCELLED)
+        if values.get("depend"):
             return Ending(JobState.CANCELLED, Cause.DEPENDENCY_NEVER)
-        return Ending(JobState.CANCELLED, Cause.CANCELLED)
+        return Ending(JobState.FAILED, Cause.UNKNOWN)
     if status == 0:
         return Ending(JobState.DONE, None, 0)
     if status in statuses:

@@ -86,6 +86,7 @@ CAUSES = {
     "Submission Error": Cause.LAUNCH_FAILURE,
 }
 MARK = "GRISTMILL_MARK"
+FOR_EVER = "12/31/2037"  # a range of dates needs its end
 QUERY_ENV = {"TZ": "UTC0", "LC_ALL": "C", "LANG": "C"}
 # dates as seen in the listings of several sites: C locale, with a zone, New Zealand
 DATES = (
@@ -195,7 +196,8 @@ class LoadLevelerDialect(Dialect):
 
     def history(self, ids: Sequence[str], since: float) -> Ask[Listing]:
         day = time.strftime("%m/%d/%Y", time.gmtime(max(0.0, since - quantities.DAY)))
-        command = Command(("llsummary", "-l", "-s", f"{day} to"), env=QUERY_ENV, timeout=300)
+        words = ("llsummary", "-l", "-s", day, "to", FOR_EVER)
+        command = Command(words, env=QUERY_ENV, timeout=300)
         return Ask(command, self.parse_history)
 
     def parse_history(self, out: Output) -> Listing:

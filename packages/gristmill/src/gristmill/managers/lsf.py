@@ -88,6 +88,7 @@ FIELDS = (
 )
 QUERY_ENV = {"TZ": "UTC0", "LC_ALL": "C", "LSB_DISPLAY_YEAR": "Y"}
 COMMENT = "gristmill:"
+NAME_LIMIT = 255  # bsub -J, with the indices
 SHIFT = 1  # LSF's index of our element 0
 _ID = re.compile(r"(\d+)(?:\[(\d+)\])?")
 
@@ -331,7 +332,7 @@ def _index(request: Request) -> str:
 def _name(sheet: Sheet, request: Request) -> None:
     """An array is part of the name."""
     spec, array = request.spec, request.spec.array
-    name = _common.plain_name(spec.name, 200)
+    name = _common.plain_name(spec.name, 60).replace("+", "_")
     if array is None:
         _common.note_name(sheet, name, f"-J {name}")
         return
@@ -341,6 +342,9 @@ def _name(sheet: Sheet, request: Request) -> None:
         parts.append(span + (f":{step}" if step > 1 else ""))
     text = f'-J "{name}[{",".join(parts)}]' + (f'%{array.throttle}"' if array.throttle else '"')
     _common.note_name(sheet, name, text)
+    if len(text) > NAME_LIMIT:
+        sheet.refuse("array", f"its list of indices is longer than LSF's {NAME_LIMIT} characters")
+        return
     why = "LSF counts from 1: $LSB_JOBINDEX is one more than $GRISTMILL_ARRAY_INDEX"
     sheet.emulated("array", given=text, why=why)
 

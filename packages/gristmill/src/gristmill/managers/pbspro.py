@@ -117,10 +117,15 @@ class PbsProDialect(_pbs.PbsFamily):
     def _records(
         self, jobs: Sequence[tuple[str, Mapping[str, str]]], ids: Sequence[str]
     ) -> Iterator[Record]:
-        """The parent of an array says less than its elements, unless it comes alone."""
+        """The parent of an array says less than its elements, unless it comes alone.
+
+        An element that expired may be listed without its exit status: then the history tells.
+        """
         spread = {id.partition("[")[0] for id, _ in jobs if re.search(r"\[\d+\]", id)}
         for id, values in jobs:
             if "[]" in id and id.partition("[")[0] in spread:
+                continue
+            if values.get("job_state") == "X" and "Exit_status" not in values:
                 continue
             asked = _pbs.as_asked(self.canonical(id), ids)
             yield _pbs.record(self, asked, values, STATUSES)
