@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -16,7 +18,7 @@ from backend.app.problems import Conflict, Forbidden, Invalid, Unauthenticated
 from backend.app.services import Services
 from backend.app.worker_api import queries, schemas
 from backend.app.worker_api.queries import Standing
-from backend.scheduler.core.events import Finished, Outcome
+from backend.scheduler.core.events import Event, WorkerSet
 from backend.scheduler.core.model import WorkerState
 from backend.scheduler.loop import UnavailableError
 from gristmill import protocol
@@ -29,7 +31,7 @@ async def register(
     said: schemas.Register,
     now: datetime,
 ) -> schemas.Registered:
-    """Take a worker in. Its leases that it no longer runs are handed back."""
+    """Take a worker in. Its leases that it no longer runs are fenced, and run again."""
     _check(credential, said)
     if not services.scheduler.ready:
         raise UnavailableError
@@ -41,13 +43,9 @@ async def register(
     events = await farm.workers_set(session, [worker])
     totals = await farm.rights_set(session)
     await session.commit()
-    returned = [
-        Finished(attempt=lease.attempt, worker=str(worker), outcome=Outcome.RETURNED)
-        for lease in services.scheduler.leases(str(worker))
-        if lease.attempt not in said.running
-    ]
+    registered = [_with_running(event, said.running) for event in events]
     services.scheduler.heard(str(worker))
-    await services.scheduler.handle(*returned, *events, *totals)
+    await services.scheduler.handle(*registered, *totals)
     token, seconds = issue_worker_token(
         services,
         worker=worker,
@@ -66,6 +64,13 @@ async def register(
         shared_cache=shared,
         forget=services.scheduler.cancels(str(worker), said.running),
     )
+
+
+def _with_running(event: Event, running: Iterable[str]) -> Event:
+    """Tell the scheduler what survived: what did not counts as lost, so nothing loops for ever."""
+    if isinstance(event, WorkerSet):
+        return replace(event, running=frozenset(running))
+    return event
 
 
 def _check(credential: Credential, said: schemas.Register) -> None:
