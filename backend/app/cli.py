@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import structlog
 import uvicorn
 from pydantic import SecretStr, ValidationError
 
@@ -21,6 +22,8 @@ from backend.app.db.engine import Engines
 from backend.app.main import create_app
 from backend.app.openapi import written
 from backend.app.settings import Settings
+
+log = structlog.stdlib.get_logger(__name__)
 
 GRACE_SECONDS = 5  #: for answers under way when we are told to stop
 
@@ -43,12 +46,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gristmill server", description="The Gristmill server.")
-    parser.add_argument("--data", type=Path, help="data folder (GRISTMILL_DATA; .gristmill)")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="run the server (upgrades an embedded database)")
-    serve.add_argument("--host", help="address to listen on (GRISTMILL_HOST; 127.0.0.1)")
-    serve.add_argument("--port", type=int, help="port, 0 for a free one (GRISTMILL_PORT; 8000)")
-    serve.set_defaults(run=_serve)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    serve = commands.add_parser(
+        "serve", help="run the server: what is done when no command is named"
+    )
+    for place in (parser, serve):
+        place.add_argument(
+            "--host",
+            default=argparse.SUPPRESS,
+            help="address to listen on (GRISTMILL_HOST; 127.0.0.1)",
+        )
+        place.add_argument(
+            "--port",
+            type=int,
+            default=argparse.SUPPRESS,
+            help="port, 0 for a free one (GRISTMILL_PORT; 8000)",
+        )
+    parser.set_defaults(run=_serve)
     migrate = commands.add_parser("migrate", help="bring the database to this version's schema")
     migrate.set_defaults(run=_migrate)
     admin = commands.add_parser(
@@ -64,6 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     admin.set_defaults(run=_create_admin)
     openapi = commands.add_parser("openapi", help="print the API's description")
     openapi.set_defaults(run=_openapi)
+    for place in (parser, serve, migrate, admin, openapi):  # before the command, or behind it
+        place.add_argument(
+            "--data",
+            type=Path,
+            default=argparse.SUPPRESS,
+            help="data folder (GRISTMILL_DATA; .gristmill)",
+        )
     return parser
 
 
@@ -195,6 +216,7 @@ class _Server(uvicorn.Server):
 
 
 def _run(settings: Settings, listener: socket.socket, url: str) -> None:
+    log.info("settings", **settings.public())
     config = uvicorn.Config(
         create_app(settings),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
