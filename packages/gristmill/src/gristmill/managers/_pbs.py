@@ -61,6 +61,11 @@ FAULTS: tuple[tuple[str, type[CommandFailed]], ...] = (
 MARK = "GRISTMILL_MARK"
 MARK_PREFIX = "gm."  # a token of digits alone would be written as a number by PBS Pro
 _ID = re.compile(r"(\d+)(\[\d*\])?(?:\.(\S+))?")
+# not strptime, which reads the names of months in the locale of this process
+_CTIME = re.compile(r"\w{3} (\w{3}) +(\d+) (\d+):(\d+):(\d+) (\d{4})")
+_MONTHS = dict(
+    zip(re.findall("...", "JanFebMarAprMayJunJulAugSepOctNovDec"), range(1, 13), strict=True)
+)
 QUERY_ENV = {"TZ": "UTC0", "LC_ALL": "C"}  # qstat writes local time without a zone
 
 
@@ -280,12 +285,13 @@ class Frames:
 def of_ctime(text: str | None) -> float | None:
     """`Mon Nov 30 06:51:01 2026` in UTC, or an epoch; None for anything else."""
     found = (text or "").strip()
-    if re.fullmatch(r"\d{6,}", found):
+    if found.isdigit():
         return float(found)
-    try:
-        return float(calendar.timegm(time.strptime(found, "%a %b %d %H:%M:%S %Y")))
-    except ValueError:
+    match = _CTIME.fullmatch(found)
+    if not match or match[1] not in _MONTHS:
         return None
+    day, hour, minute, second, year = map(int, match.groups()[1:])
+    return float(calendar.timegm((year, _MONTHS[match[1]], day, hour, minute, second)))
 
 
 def state_of(name: str, values: Mapping[str, str], statuses: Mapping[int, JobState]) -> Ending:

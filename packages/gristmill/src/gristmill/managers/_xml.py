@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from html import unescape
 
+_ELEMENT = re.compile(r"<([\w.:-]+)>(.*?)</\1>", re.DOTALL)
+
 
 def blocks(text: str, tag: str) -> Iterator[str]:
     """The inside of every whole `<tag>…</tag>`."""
@@ -15,18 +17,17 @@ def blocks(text: str, tag: str) -> Iterator[str]:
 
 def children(inside: str) -> Iterator[tuple[str, str]]:
     """(name, inside) of the elements of one block, outermost only."""
-    return ((m[1], m[2]) for m in re.finditer(r"<([\w.:-]+)>(.*?)</\1>", inside, re.DOTALL))
+    return ((m[1], m[2]) for m in _ELEMENT.finditer(inside))
 
 
 def flat(inside: str) -> dict[str, str]:
     """`<a><b>1</b></a><c>2</c>` as `{"a.b": "1", "c": "2"}`."""
     found: dict[str, str] = {}
     for name, inner in children(inside):
-        deeper = dict(children(inner))
-        if deeper:
-            found |= {f"{name}.{key}": unescape(value) for key, value in deeper.items()}
+        if "<" in inner:
+            found |= {f"{name}.{key}": unescape(value) for key, value in children(inner)}
         else:
-            found[name] = unescape(inner)
+            found[name] = unescape(inner) if "&" in inner else inner
     return found
 
 
