@@ -6,8 +6,9 @@ here only what the house decides is checked: queues, environments, slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from backend.app.experiments import keys
@@ -295,19 +296,25 @@ class _Planner:
     feeds: Mapping[tuple[str, str], Connection]  #: what feeds each (item, input)
     outputs: dict[tuple[str, str], str] = field(default_factory=dict)  #: toolchain's -> own name
     keys: dict[str, str] = field(default_factory=dict)
+    #: what is the same for all blocks that use one thing, made once
+    known: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def _once(self, what: str, ref: str, make: Callable[[], Any]) -> Any:
+        if (what, ref) not in self.known:
+            self.known[what, ref] = make()
+        return self.known[what, ref]
 
     def dataset(self, item: Declaration, position: int) -> PlannedBlock:
         name = item["name"]
         config = self.experiment["datasets"][name]
         database = self.sources.databases[config["database"]]
-        view = data_sets(database.declaration)[config["protocol"]][config["set"]]
+        sets = self._once("sets", config["database"], lambda: data_sets(database.declaration))
+        view: DataSet = sets[config["protocol"]][config["set"]]
         for output in view.outputs:
             self.outputs[name, output] = output
         placement = self.placements[name]
         self.keys[name] = keys.dataset_key(
-            database=keys.database_hash(
-                database.declaration, database.source, {f.path: f.sha256 for f in database.files}
-            ),
+            database=self._once("database", config["database"], lambda: _hash_of(database)),
             protocol=config["protocol"],
             set_name=config["set"],
             environment=placement.environment,
@@ -383,18 +390,28 @@ class _Planner:
         parameters: Mapping[str, Any],
         reads: Mapping[str, tuple[str, str]],
     ) -> str:
-        closure = library_closure(algorithm.declaration.get("uses", {}), self.sources.libraries)
-        hashes = {r: keys.library_hash(s.declaration, s.files) for r, s in closure.items()}
-        uses_of = {r: s.declaration.get("uses", {}) for r, s in closure.items()}
+        ref = self.experiment[section_of(kind)][name]["algorithm"]
+
+        def hash_algorithm() -> str:
+            return keys.algorithm_hash(algorithm.declaration, algorithm.source)
+
         return keys.block_key(
             kind=kind.value,
-            algorithm=keys.algorithm_hash(algorithm.declaration, algorithm.source),
-            libraries=keys.library_tree(algorithm.declaration.get("uses", {}), hashes, uses_of),
+            algorithm=self._once("algorithm", ref, hash_algorithm),
+            libraries=self._once("libraries", ref, lambda: self._libraries(algorithm)),
             parameters=parameters,
             environment=self.placements[name].environment,
             inputs=reads,
             formats=self._format_hashes(port_formats(algorithm.declaration)),
         )
+
+    def _libraries(self, algorithm: AlgorithmSource) -> dict[str, Any]:
+        """Return the tree of hashes of what an algorithm uses."""
+        uses = algorithm.declaration.get("uses", {})
+        closure = library_closure(uses, self.sources.libraries)
+        hashes = {r: keys.library_hash(s.declaration, s.files) for r, s in closure.items()}
+        uses_of = {r: s.declaration.get("uses", {}) for r, s in closure.items()}
+        return keys.library_tree(uses, hashes, uses_of)
 
     def _block_job(
         self,
@@ -436,10 +453,23 @@ class _Planner:
         }
 
     def _formats(self, refs: Iterable[str]) -> dict[str, Any]:
-        return {ref: resolve(ref, self.sources.formats) for ref in sorted(set(refs))}
+        formats = self.sources.formats
+        return {
+            ref: self._once("format", ref, partial(resolve, ref, formats))
+            for ref in sorted(set(refs))
+        }
 
     def _format_hashes(self, refs: Iterable[str]) -> list[str]:
-        return [keys.format_hash(ref, self.sources.formats) for ref in sorted(set(refs))]
+        formats = self.sources.formats
+        return [
+            self._once("format hash", ref, partial(keys.format_hash, ref, formats))
+            for ref in sorted(set(refs))
+        ]
+
+
+def _hash_of(database: DatabaseSource) -> str:
+    files = {file.path: file.sha256 for file in database.files}
+    return keys.database_hash(database.declaration, database.source, files)
 
 
 def plan(
