@@ -124,6 +124,8 @@ class Agent:
             if self._hurry.is_set() or time.monotonic() >= deadline:
                 self._end_jobs(Reason.RETURNED)
             if not self._all_jobs():
+                # while the thread that sends still runs; what stays is sent by the next process
+                self._outbox.empty(LAST_WORDS)
                 self._end(Ending(STOPPED, "drained"))
 
     def _leave(self) -> int:
@@ -133,7 +135,6 @@ class Agent:
         for job in self._all_jobs():
             job.join()
         if ending.status == STOPPED:
-            self._outbox.empty(LAST_WORDS)
             with contextlib.suppress(Exception):
                 self._heartbeat()
         self._outbox.close()

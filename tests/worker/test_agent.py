@@ -401,6 +401,19 @@ def test_sigterm_lets_running_jobs_finish_and_takes_no_more(
     assert (last["draining"], last["running"]) == (True, [])
 
 
+def test_all_that_jobs_said_arrives_before_a_drained_worker_ends(
+    server: FakeServer, start: Start
+) -> None:
+    worker = start(quotas={"log_bytes": 2**24})
+    script = "echo up; sleep 0.5; yes 0123456789 | head -c 8000000; finish"
+    server.give(shell_job("b.0.1", script))
+    server.wait(lambda: "up" in server.log("b.0.1"))
+    assert worker.stop() == 0
+    assert server.wait_for("b.0.1")["outcome"] == "done"
+    assert len(server.log("b.0.1")) == 8000000 + len("up\n")
+    assert not list((worker.work / "outbox").iterdir())
+
+
 def test_after_the_grace_jobs_are_handed_back(server: FakeServer, start: Start) -> None:
     worker = start(grace_seconds=0.5)
     server.give(shell_job("b.0.1", "echo up; sleep 600"))

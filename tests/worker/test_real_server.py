@@ -86,6 +86,8 @@ def test_it_comes_shares_the_cache_survives_a_restart_and_goes(
     worker = start("a")
     row = wait_for_worker(admin, state="online", sandbox="bubblewrap")
     assert row["executor"] == "process"
+    while '"event": "registered"' not in worker.log.read_text():
+        time.sleep(0.05)
     assert '"shared_cache": true' in worker.log.read_text()
     assert not list((server.data / "cache/proof").iterdir())
     server.kill()

@@ -145,7 +145,7 @@ def load(job: Job) -> type[Any]:
     Raises JobError where a library or the file is missing; whatever user code raises goes through.
     """
     packages = {
-        reference: f"{ROOT}.library_{number}" for number, reference in enumerate(job.libraries)
+        reference: f"{ROOT}.used{number}" for number, reference in enumerate(job.libraries)
     }
     scopes = [
         Scope(packages[reference], library.folder, _aliases(library.uses, packages, reference))
