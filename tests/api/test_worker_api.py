@@ -203,6 +203,45 @@ async def test_changing_slots_and_queue_is_a_hit(worker, ann):
     assert (await wait_for(ann, run.id, "done"))["counts"] == {"cached": 3}
 
 
+async def test_why_it_waits_and_what_happened_are_told(make_worker, ann):
+    run = await started(ann)
+    url = f"{run.url}/blocks"
+    found = (await ann.client.get(f"{url}/numbers/explain")).json()
+    assert (found["block"], found["constraint"]) == ("numbers", "worker")
+    waits = (await ann.client.get(f"{url}/double")).json()["explanation"]
+    assert (waits["block"], waits["constraint"]) == ("double", "inputs")
+    assert "numbers" in waits["message"]
+    worker = await make_worker()
+    await worker.register()
+    await run_all(worker, ann, run)
+    rest = (await ann.client.get(f"{url}/numbers/explain")).json()
+    assert (rest["constraint"], rest["message"][:10]) == ("none", "it is done")
+    lines = (await ann.client.get(f"{url}/numbers/story")).json()["lines"]
+    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
+    assert any("w1" in line["text"] for line in lines)
+    assert (await ann.client.get(f"{url}/nothing/story")).status_code == 404
+
+
+async def test_an_output_that_is_no_data_file_is_told(worker, ann):
+    run = await started(ann)
+    (dataset,) = (await worker.poll())["assignments"]
+    data = b"not an Arrow file"
+    file = {
+        "output": "value",
+        "first": 0,
+        "last": 9,
+        "rows": 10,
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "path": "0.arrow",
+    }
+    await worker.send(dataset["attempt"], file, data)
+    end = {"kind": "finished", "attempt": dataset["attempt"], "outcome": "done", "outputs": [file]}
+    assert await worker.report(end) == ["taken"]
+    answer = await ann.client.get(f"{run.url}/blocks/numbers/outputs/value")
+    assert (answer.status_code, answer.json()["code"]) == (409, "unreadable")
+
+
 # ---- stop, delete, start again ----
 
 

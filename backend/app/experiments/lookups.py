@@ -18,7 +18,7 @@ from backend.app.events import queries as events
 from backend.app.events.frames import wire_event
 from backend.app.events.hub import Hub
 from backend.app.experiments import access, previews, queries, schemas, views
-from backend.app.problems import NotFound, Unavailable
+from backend.app.problems import Conflict, NotFound, Unavailable
 from backend.scheduler.core import experiments
 
 LOOK_AGAIN = 2.0  #: seconds after which a long poll looks itself, should nobody have told it
@@ -213,7 +213,9 @@ async def preview(
     try:
         items = await asyncio.to_thread(read)
     except StoreError as error:
-        raise Unavailable(f"the output cannot be read: {error}") from None
+        raise Unavailable(f"the output cannot be read: {error}", code="corrupt") from None
+    except previews.Unreadable as error:
+        raise Conflict(f"the output is not a data file: {error}", code="unreadable") from None
     return schemas.OutputPreview(
         format=formats[output],
         rows=sum(part.rows for part in parts),

@@ -1,4 +1,8 @@
-"""A look into an output: some data units of Arrow files as JSON, never much of it."""
+"""A look into an output: some data units of Arrow files as JSON, never much of it.
+
+The files were written beside user code and may hold anything: what is read is validated first,
+since Arrow takes offsets on trust otherwise.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,22 @@ class Item:
     value: Any
 
 
+class Unreadable(Exception):
+    """The file is not what outputs are."""
+
+
 def read(files: Sequence[tuple[Path, int]], offset: int, limit: int) -> list[Item]:
-    """Return data units from the `offset`th on; each file comes with its number of units."""
+    """Return data units from the `offset`th on; each file comes with its number of units.
+
+    Raises Unreadable.
+    """
+    try:
+        return _read(files, offset, limit)
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def _read(files: Sequence[tuple[Path, int]], offset: int, limit: int) -> list[Item]:
     found: list[Item] = []
     for path, rows in files:
         if offset >= rows:
@@ -53,6 +71,7 @@ def _read_file(path: Path, offset: int, limit: int) -> list[Item]:
 
 
 def _items(batch: Any) -> list[Item]:
+    batch.validate(full=True)
     values = batch.column("value")
     return [
         Item(
