@@ -113,6 +113,8 @@ class HtCondorDialect(Dialect):
                 array_id=_ID_SHELL,
                 index="$1" if spec.array else _number(request),
                 redirect=redirect,
+                # where files are transferred, jobs start in a scratch directory
+                chdir=(spec.directory or "").startswith("/"),
             ),
             spec,
             request.body,
@@ -273,6 +275,8 @@ def _number(request: Request) -> str:
 def _submit_lines(sheet: Sheet, request: Request) -> Iterator[str]:
     spec = request.spec
     yield "universe = vanilla"
+    # a job gets nothing of its submitter's environment otherwise, not even HOME
+    yield "getenv = HOME,PATH,USER,LOGNAME,LANG,SHELL"
     yield from sheet.lines
     yield f'+GristmillToken = "{request.token}"'
     yield f"periodic_remove = {FAIL_RULE}"

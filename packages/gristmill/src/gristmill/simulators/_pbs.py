@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -144,6 +145,15 @@ def dependencies(options: Options) -> list[tuple[str, str]]:
                 kind, *targets = term.split(":")
                 found += [(kind, target) for target in targets]
     return found
+
+
+def begin_time(text: str, now: float) -> float:
+    """-a: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time; what is missing is the next such time."""
+    digits, _, seconds = text.partition(".")
+    digits = digits if len(digits) != 10 else f"20{digits}"
+    today = time.strftime("%Y%m%d%H%M", time.localtime(now))
+    full = today[: 12 - len(digits)] + digits
+    return time.mktime(time.strptime(full + (seconds or "00"), "%Y%m%d%H%M%S"))
 
 
 def key_of(text: str) -> str | None:

@@ -6,6 +6,7 @@ was at hand. A queue of one schedd; no DAGMan; every machine is one.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import time
@@ -64,7 +65,7 @@ class HtCondor(FrontEnd):
         script = program.read_text(encoding="utf-8", errors="surrogateescape")
         for proc, item in enumerate(items):
             job = self._job(request, number, proc, dict(values), item)
-            request.farm.add(job, script, dict(request.environment))
+            request.farm.add(job, script, _environment(request, values.get("getenv", "")))
         last = len(items) - 1
         if "-terse" in options:
             return Answer(f"{number}.0 - {number}.{last}\n")
@@ -156,8 +157,6 @@ class HtCondor(FrontEnd):
                 "hold_code": HELD_BY_USER,
                 "hold_reason": f"via condor_hold (by user {request.user})",
             }
-            if job.pid is not None:
-                job.kill = ""
 
         return self._act(request, "held", "held", lambda r, job: each_member(r.farm, job, hold))
 
@@ -258,6 +257,18 @@ class HtCondor(FrontEnd):
             "Arch": "X86_64",
         }
         return Answer(f"[\n{json.dumps(ad, indent=2)}\n]\n")
+
+
+def _environment(request: Call, getenv: str) -> dict[str, str]:
+    """`getenv`: true, or names with wildcards; without it a job gets nothing."""
+    if getenv.lower() == "true":
+        return dict(request.environment)
+    names = [name.strip() for name in getenv.split(",") if name.strip()]
+    return {
+        name: value
+        for name, value in request.environment.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in names)
+    }
 
 
 def cancel_it(request: Call, job: Job) -> None:

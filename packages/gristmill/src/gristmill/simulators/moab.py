@@ -170,11 +170,7 @@ class Moab(FrontEnd):
             return f"holds modified for job {job.key}\n"
         kinds = HOLDS.get(options.last("-u").lower(), "u")
         job.holds = "".join(kind for kind in job.holds if kind not in kinds)
-        return (
-            f"holds not modified for job {job.key}\n"
-            if job.pid
-            else (f"holds modified for job {job.key}\n")
-        )
+        return f"holds modified for job {job.key}\n"
 
     def _chosen(self, request: Call, ids: Iterable[str]) -> tuple[list[Job], str]:
         jobs, said = [], ""

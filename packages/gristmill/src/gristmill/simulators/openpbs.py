@@ -146,7 +146,7 @@ class OpenPbs(PbsFrontEnd):
             nodes=nodes,
             memory=memory,
             walltime=_pbs.walltime(found["walltime"], illegal) if "walltime" in found else None,
-            begin=begin_time(text, request.now) if text else None,
+            begin=_pbs.begin_time(text, request.now) if text else None,
             directory=request.environment.get("HOME", "/"),
             submitted=request.now,
             native={
@@ -452,15 +452,6 @@ class OpenPbs(PbsFrontEnd):
                 found += f"\n{stamp}  S    {what}"
             found += "\n"
         return Answer(found, said, 0)
-
-
-def begin_time(text: str, now: float) -> float:
-    """-a: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time; what is missing is the next such time."""
-    digits, _, seconds = text.partition(".")
-    digits = digits if len(digits) != 10 else f"20{digits}"
-    today = time.strftime("%Y%m%d%H%M", time.localtime(now))
-    full = today[: 12 - len(digits)] + digits
-    return time.mktime(time.strptime(full + (seconds or "00"), "%Y%m%d%H%M%S"))
 
 
 def _used(job: Job, now: float) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class Torque(PbsFrontEnd):
             nodes=nodes,
             memory=memory,
             walltime=limit or DEFAULT_WALLTIME,
-            begin=_begin(text, request.now) if text else None,
+            begin=_pbs.begin_time(text, request.now) if text else None,
             edges=edges,
             directory=options.last("-d") or request.environment.get("HOME", "/"),
             submitted=request.now,
@@ -450,14 +450,6 @@ class _Moment(float):
 
 def _refused(text: str, rc: int) -> Wrong:
     return Wrong(f"qsub: submit error ({text})\n", rc)
-
-
-def _begin(text: str, now: float) -> float:
-    digits, _, seconds = text.partition(".")
-    digits = digits if len(digits) != 10 else f"20{digits}"
-    today = time.strftime("%Y%m%d%H%M", time.localtime(now))
-    full = today[: 12 - len(digits)] + digits
-    return time.mktime(time.strptime(full + (seconds or "00"), "%Y%m%d%H%M%S"))
 
 
 def _exit_status(job: Job) -> int | None:
