@@ -551,3 +551,27 @@ async def test_a_worker_that_drains_by_itself_says_goodbye(worker, root):
     await worker.register()
     (found,) = (await root.client.get("/workers")).json()["items"]
     assert found["state"] == "online"
+
+
+async def test_a_server_that_does_not_schedule_takes_no_jobs_for_lost(worker, ann, services):
+    await started(ann)
+    (assignment,) = (await worker.poll())["assignments"]
+    attempt = assignment["attempt"]
+    services.scheduler._ready.clear()
+    for path, body in (
+        ("heartbeat", {"running": [attempt]}),
+        ("poll", {"running": [attempt], "wait": 0}),
+        ("reports", {"reports": [started_report(attempt)]}),
+    ):
+        refused = await worker.call(path, **body)
+        assert (refused.status_code, refused.json()["code"]) == (503, "scheduler"), path
+        assert refused.headers["Retry-After"] == "1"
+    head = f"/worker/attempts/{attempt}/outputs/0.arrow"
+    assert (await worker.client.head(head, headers=worker.headers)).status_code == 503
+    assert (await worker.register()).status_code == 503
+    services.scheduler._ready.set()
+    assert (await worker.heartbeat())["cancel"] == []
+
+
+def started_report(attempt):
+    return {"kind": "started", "attempt": attempt, "time": ""}

@@ -1,88 +1,22 @@
 """kill -9 of a real server process while experiments run and workers go on."""
 
 import asyncio
-import contextlib
 import random
-from types import SimpleNamespace
 
-import httpx
 import pytest
 from sqlalchemy import func, select
 
-from backend.app.clock import utc_now
 from backend.app.db import core
-from backend.app.db.sessions import sessions
 from backend.scheduler.core import blocks
+from tests.e2e.conftest import patiently
 from tests.experiments.cases import with_block
-from tests.fake_worker import FakeWorker
-from tests.lab import declare, experiment, make_lab
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-async def house(start_server, database_url, engines):
-    """A server process on a database with a lab in it, and an administrator's client."""
-    server = start_server(database_url=database_url, lease_seconds="60")
-    token = server.create_admin()
-    server.kill()
-    services = SimpleNamespace(
-        sessions=sessions(engines.requests),
-        clock=utc_now,
-        scheduler=SimpleNamespace(handle=_nobody_listens),
-    )
-    await make_lab(services, slots=8, right=8)
-    async with services.sessions() as session:
-        root = await session.scalar(select(core.user_account.c.id))
-    await declare(services, SimpleNamespace(id=root))
-    server.start()
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def client(token=None):
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            made = httpx.AsyncClient(base_url=f"{server.url}/api/v1", headers=headers, timeout=60)
-            return await stack.enter_async_context(made)
-
-        yield SimpleNamespace(
-            server=server, client=client, root=await client(token), services=services
-        )
-
-
-async def _nobody_listens(*_events):
-    return []
-
-
-async def patiently(client, method, url, **more):
-    """Ask until the server is there."""
-    async with asyncio.timeout(60):
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                answer = await client.request(method, url, **more)
-                if answer.status_code != 503:
-                    return answer
-            await asyncio.sleep(0.05)
-
-
-async def a_worker(house, name):
-    answer = await house.root.post("/worker-credentials", json={"worker_name": name})
-    credential = answer.raise_for_status().json()["token"]
-    worker = FakeWorker(await house.client(), credential, name=name, patient=True)
-    assert (await worker.register()).status_code == 200
-    return worker
-
-
-async def started(house, name, **changes):
-    made = await house.root.post("/experiments", json=experiment(name, **changes))
-    assert made.status_code == 201, made.text
-    id_ = made.json()["id"]
-    answer = await house.root.post(f"/experiments/{id_}/start")
-    assert answer.status_code == 200, answer.text
-    return id_
-
-
 async def test_what_ran_goes_on_and_nothing_runs_twice(house):
-    id_ = await started(house, "first")
-    worker = await a_worker(house, "w1")
+    id_ = await house.started("first")
+    worker = await house.worker("w1")
     (dataset,) = (await worker.poll())["assignments"]
     await worker.start(dataset)
     log = {"kind": "log", "attempt": dataset["attempt"], "text": "before\n", "start": 0}
@@ -105,8 +39,8 @@ async def test_what_ran_goes_on_and_nothing_runs_twice(house):
 
 
 async def test_a_lease_whose_answer_was_lost_is_given_again(house):
-    await started(house, "first")
-    worker = await a_worker(house, "w1")
+    await house.started("first")
+    worker = await house.worker("w1")
     (lost,) = (await worker.poll())["assignments"]
     worker.running.clear()  # as if the answer had never come
     house.server.kill()
@@ -117,8 +51,8 @@ async def test_a_lease_whose_answer_was_lost_is_given_again(house):
 
 
 async def test_a_stop_survives_the_kill(house):
-    id_ = await started(house, "first")
-    worker = await a_worker(house, "w1")
+    id_ = await house.started("first")
+    worker = await house.worker("w1")
     (dataset,) = (await worker.poll())["assignments"]
     await worker.start(dataset)
     await house.root.post(f"/experiments/{id_}/stop")
@@ -133,8 +67,8 @@ async def test_a_stop_survives_the_kill(house):
 
 async def test_kills_at_any_instant_lose_nothing_that_was_acknowledged(house):
     chance = random.Random(7)
-    workers = [await a_worker(house, f"w{number}") for number in range(2)]
-    ids = [await started(house, f"e{number}", declaration=varied(number)) for number in range(6)]
+    workers = [await house.worker(f"w{number}") for number in range(2)]
+    ids = [await house.started(f"e{number}", declaration=varied(number)) for number in range(6)]
     ended = asyncio.Event()
 
     async def all_ended():

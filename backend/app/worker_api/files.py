@@ -24,10 +24,12 @@ from backend.app.problems import Conflict, Invalid, NotFound, TooLarge, Unavaila
 from backend.app.services import Services
 from backend.app.worker_api import queries
 from backend.app.worker_api.assignments import input_files
+from backend.app.worker_api.registration import require_scheduler
 
 
 def leased(services: Services, worker: WorkerActor, attempt: str) -> None:
     """Raise NotFound unless the attempt is open and this worker's."""
+    require_scheduler(services)
     if not services.scheduler.holds(attempt, str(worker.id)):
         raise NotFound("this worker holds no such attempt")
 

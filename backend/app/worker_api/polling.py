@@ -17,13 +17,13 @@ LONGEST_WAIT = 30.0  #: seconds
 async def poll(services: Services, worker: WorkerActor, said: schemas.Poll) -> schemas.PollReply:
     """Wait for work without a database connection, then make assignments of the leases."""
     async with services.background() as session:
-        await registration.in_force(session, worker, said.session)
+        await registration.in_force(session, services, worker, said.session)
     work = await services.scheduler.next_work(
         str(worker.id), said.running, min(said.wait, LONGEST_WAIT)
     )
     async with services.background() as session:
         # again: while this process waited, another may have registered under the name
-        standing = await registration.in_force(session, worker, said.session)
+        standing = await registration.in_force(session, services, worker, said.session)
         made = await assignments.build(session, services.cache, services.files, work.leases)
     await _give_up(services, str(worker.id), [one for one in made if isinstance(one, Lacking)])
     ready = [one for one in made if isinstance(one, Assignment)]

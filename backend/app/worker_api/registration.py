@@ -33,8 +33,7 @@ async def register(
 ) -> schemas.Registered:
     """Take a worker in. Its leases that it no longer runs are fenced, and run again."""
     _check(credential, said)
-    if not services.scheduler.ready:
-        raise UnavailableError
+    require_scheduler(services)
     shared = said.cache_nonce is not None and await asyncio.to_thread(
         services.cache.read_proof, said.cache_nonce
     )
@@ -112,8 +111,20 @@ async def _write(
     return worker
 
 
-async def in_force(session: AsyncSession, worker: WorkerActor, given: str) -> Standing:
+def require_scheduler(services: Services) -> None:
+    """Raise UnavailableError while this process does not schedule.
+
+    It knows of no leases then, and must not take them for lost: a worker would kill its jobs.
+    """
+    if not services.scheduler.ready:
+        raise UnavailableError
+
+
+async def in_force(
+    session: AsyncSession, services: Services, worker: WorkerActor, given: str
+) -> Standing:
     """Return the registration that a worker speaks under; raises when it is not in force."""
+    require_scheduler(services)
     found = await queries.standing(session, worker.id)
     if found is None:
         raise Unauthenticated("this worker was deleted; register again", code="unknown_worker")
@@ -133,7 +144,7 @@ async def beat(
     now: datetime,
 ) -> schemas.HeartbeatReply:
     """Take a heartbeat."""
-    standing = await in_force(session, worker, said.session)
+    standing = await in_force(session, services, worker, said.session)
     services.scheduler.heard(str(worker.id))
     wanted = _wanted_state(standing.state, said)
     if wanted is not standing.state:

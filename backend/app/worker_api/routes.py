@@ -56,7 +56,7 @@ async def send_reports(
 ) -> schemas.ReportsReply:
     """Take reports, in order, and say which were taken."""
     async with services.background() as session:
-        await registration.in_force(session, worker, body.session)
+        await registration.in_force(session, services, worker, body.session)
     services.scheduler.heard(str(worker.id))
     answers = await reports.take(services, worker.id, body.reports)
     running = {report.attempt for report in body.reports if report.kind != "finished"}
