@@ -1,6 +1,7 @@
 """Signing in and out, tokens, and what each of them opens."""
 
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -18,9 +19,12 @@ async def api(client: httpx.AsyncClient) -> httpx.AsyncClient:
     return client
 
 
-async def _tokens(api: httpx.AsyncClient, username: str, password: str = PASSWORD) -> dict:
+async def _tokens(
+    api: httpx.AsyncClient, username: str, password: str = PASSWORD
+) -> dict[str, Any]:
     answer = await api.post("/auth/token", data={"username": username, "password": password})
-    return answer.raise_for_status().json()
+    tokens: dict[str, Any] = answer.raise_for_status().json()
+    return tokens
 
 
 async def test_a_browser_signs_in_and_out(people: People, api: httpx.AsyncClient) -> None:

@@ -123,7 +123,7 @@ def _operations() -> Iterator[Operation]:
     for route in iter_route_contexts(app.routes):
         for method in sorted(getattr(route, "methods", None) or ()):
             if not (method == "HEAD" and route.name == "openapi"):  # a GET without its body
-                yield Operation(route.name, method, route.path)
+                yield Operation(str(route.name), method, str(route.path))
 
 
 OPERATIONS = list(_operations())
@@ -280,7 +280,7 @@ async def bo(people: People, services: Services) -> Person:
     """Somebody who has one of everything, all private."""
     bo = await people.user("bo")
     now = services.clock()
-    versioned = {
+    versioned: dict[str, Any] = {
         "owner_id": bo.id,
         "owner": "bo",
         "name": "x",

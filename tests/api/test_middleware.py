@@ -267,7 +267,7 @@ async def test_metrics_have_templates_and_no_paths(
 async def test_metrics_are_not_for_everybody(client: httpx.AsyncClient, services: Services) -> None:
     forwarded = {"X-Forwarded-For": "192.0.2.1"}
     _is_problem(await client.get("/metrics", headers=forwarded), 401, "unauthenticated")
-    secret = Settings(metrics_token="scrape").metrics_token  # type: ignore[arg-type]
+    secret = Settings(metrics_token="scrape").metrics_token
     services.settings = services.settings.model_copy(update={"metrics_token": secret})
     assert (await client.get("/metrics")).status_code == 401
     headers = {"Authorization": "Bearer scrape"}
