@@ -28,11 +28,22 @@ def tend(core: Core, runs: Iterable[RunEntry]) -> Flow[None]:
     """
     for run in runs:
         outside = yield from _outside(core, run)
+        _explain(run, outside)
         while True:
             decision = _decide(run, outside)
             if not (decision.free or decision.close):
                 break
             yield from _carry_out(core, run, decision)
+
+
+def _explain(run: RunEntry, outside: Mapping[str, Record]) -> None:
+    """A job that another process's pass has closed looks like any cancelled one."""
+    for entry in run.entries:
+        for part in entry.parts:
+            plain = part.gated and part.record.cause is Cause.CANCELLED and not part.cancelled
+            if plain and part.settled and _verdict(run, entry, part, outside) is False:
+                part.gated = False
+                part.record = replace(part.record, cause=Cause.DEPENDENCY_NEVER)
 
 
 def has_gated(run: RunEntry) -> bool:
