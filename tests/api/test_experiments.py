@@ -92,7 +92,7 @@ BAD = {
     "name of emoji": ({"name": "🌾"}, "/name"),
     "name of 10,000 characters": ({"name": "x" * 10_000}, "/name"),
     "empty name": ({"name": ""}, "/name"),
-    "unknown field": ({"nmae": "x"}, "/nmae"),
+    "unknown field": ({"colour": "x"}, "/colour"),
     "visibility": ({"visibility": "everybody"}, "/visibility"),
 }
 

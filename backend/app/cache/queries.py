@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, delete, func, or_, select, update
+from sqlalchemy import Select, and_, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from backend.app.db.core import attempt, block, cache_entry, cache_part, experiment
@@ -54,18 +54,9 @@ async def parts_of(
 
 
 async def held(session: AsyncSession, keys: Collection[str]) -> frozenset[str]:
-    """Return those of the keys that the cache has; they count as used now."""
+    """Return those of the keys that the cache has."""
     found = await session.execute(select(cache_entry.c.key).where(cache_entry.c.key.in_(set(keys))))
     return frozenset(found.scalars())
-
-
-async def touch(session: AsyncSession, keys: Collection[str], now: datetime) -> None:
-    """Note that entries were used."""
-    await session.execute(
-        update(cache_entry)
-        .where(cache_entry.c.key.in_(keys))
-        .values(used_at=now, hits=cache_entry.c.hits + 1)
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,27 +52,7 @@ async def gather(session: AsyncSession, viewer: Viewer, declaration: Mapping[str
         wanted |= set(formats_of_database(row.declaration))
     format_rows = await _closure(session, "dataformat", wanted, references)
     return Gathered(
-        sources=Sources(
-            algorithms={
-                ref: AlgorithmSource(declaration=row.declaration, source=row.source)
-                for ref, row in algorithm_rows.items()
-            },
-            libraries={
-                ref: LibrarySource(declaration=row.declaration, files=row.files)
-                for ref, row in library_rows.items()
-            },
-            formats={ref: row.declaration for ref, row in format_rows.items()},
-            databases={
-                ref: DatabaseSource(
-                    declaration=row.declaration,
-                    source=row.source,
-                    files=tuple(
-                        DataFile(path=f.path, size=f.size, sha256=f.sha256) for f in files[row.id]
-                    ),
-                )
-                for ref, row in database_rows.items()
-            },
-        ),
+        sources=_sources(algorithm_rows, library_rows, format_rows, database_rows, files),
         used={
             kind: {row.id: row.content_hash for row in rows.values()}
             for kind, rows in (
@@ -81,6 +61,39 @@ async def gather(session: AsyncSession, viewer: Viewer, declaration: Mapping[str
                 ("dataformat", format_rows),
                 ("database", database_rows),
             )
+        },
+    )
+
+
+Rows = Mapping[str, Any]  #: reference -> row
+
+
+def _sources(
+    algorithms: Rows,
+    libraries: Rows,
+    formats: Rows,
+    databases: Rows,
+    files: Mapping[UUID, list[Any]],
+) -> Sources:
+    return Sources(
+        algorithms={
+            ref: AlgorithmSource(declaration=row.declaration, source=row.source)
+            for ref, row in algorithms.items()
+        },
+        libraries={
+            ref: LibrarySource(declaration=row.declaration, files=row.files)
+            for ref, row in libraries.items()
+        },
+        formats={ref: row.declaration for ref, row in formats.items()},
+        databases={
+            ref: DatabaseSource(
+                declaration=row.declaration,
+                source=row.source,
+                files=tuple(
+                    DataFile(path=f.path, size=f.size, sha256=f.sha256) for f in files[row.id]
+                ),
+            )
+            for ref, row in databases.items()
         },
     )
 
