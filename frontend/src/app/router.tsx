@@ -122,7 +122,7 @@ const newAsset = createRoute({
 
 const asset = createRoute({
   getParentRoute: () => inside,
-  path: "/library/$kind/$",
+  path: "/library/$kind/view/$",
   component: lazyRouteComponent(() => import("@/features/assets/asset-page"), "AssetPage"),
 });
 

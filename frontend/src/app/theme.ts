@@ -1,5 +1,15 @@
 /** Mantine in our clothes: the colours are in styles/tokens.css, as no inline style is allowed. */
-import { Button, createTheme, Menu, Modal, Select, Tooltip, type MantineColorsTuple } from "@mantine/core";
+import {
+  Button,
+  createTheme,
+  defaultVariantColorsResolver,
+ Menu,
+  Modal,
+  Select,
+  Tooltip,
+  type MantineColorsTuple,
+  type VariantColorsResolver,
+} from "@mantine/core";
 
 const ink: MantineColorsTuple = [
   "#f7f5f0",
@@ -14,7 +24,14 @@ const ink: MantineColorsTuple = [
   "#24221d",
 ];
 
+/** What is filled turns light in the dark: its words must then be dark. */
+const variantColorResolver: VariantColorsResolver = (input) => {
+  const colors = defaultVariantColorsResolver(input);
+  return input.variant === "filled" ? { ...colors, color: "var(--on-accent)" } : colors;
+};
+
 export const theme = createTheme({
+  variantColorResolver,
   primaryColor: "ink",
   colors: { ink },
   defaultRadius: 6,

@@ -21,7 +21,7 @@ import { readJson } from "./read-json";
 import classes from "./assets.module.css";
 
 export function AssetPage() {
-  const { kind: room, _splat: ref = "" } = useParams({ from: "/inside/library/$kind/$" });
+  const { kind: room, _splat: ref = "" } = useParams({ from: "/inside/library/$kind/view/$" });
   const kind = kindOf(room);
   const query = useQuery({ ...declaredQuery(kind ?? "toolchains", ref), enabled: kind !== null });
   if (kind === null) return <Empty title="The library has no such room" />;

@@ -85,7 +85,7 @@ function AssetTable({ kind, items }: { kind: AssetKind; items: DeclaredSummary[]
           {items.map((item) => (
             <tr key={item.id}>
               <td className={classes.ref}>
-                <Link to="/library/$kind/$" params={{ kind, _splat: item.ref }} title={item.ref}>
+                <Link to="/library/$kind/view/$" params={{ kind, _splat: item.ref }} title={item.ref}>
                   {item.ref}
                 </Link>
               </td>

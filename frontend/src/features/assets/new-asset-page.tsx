@@ -68,7 +68,7 @@ function NewAsset({ kind, original }: { kind: AssetKind; original: Declared | nu
       {
         onSuccess: (made) => {
           say(`${made.ref} is saved`);
-          void navigate({ to: "/library/$kind/$", params: { kind, _splat: made.ref } });
+          void navigate({ to: "/library/$kind/view/$", params: { kind, _splat: made.ref } });
         },
       },
     );

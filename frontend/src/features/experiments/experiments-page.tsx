@@ -58,7 +58,7 @@ function Filters({ filter }: { filter: ExperimentFilter }) {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   return (
     <div className="row wrap">
-      <div className="grow" style={{ maxWidth: 320 }}>
+      <div style={{ flex: "1 1 220px", maxWidth: 320 }}>
         <SearchInput
           label="Search by name"
           value={filter.q ?? ""}

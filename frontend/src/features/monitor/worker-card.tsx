@@ -51,8 +51,11 @@ function Sandbox({ name, limits }: { name: string; limits: string }) {
   }
   return (
     <p className={`small ${classes.safe ?? ""}`}>
-      <IconShieldCheck size={16} aria-hidden /> {name === "" ? "sandbox unknown" : name}
-      {limits !== "" && <span className="soft">, limits by {limits}</span>}
+      <IconShieldCheck size={16} aria-hidden />
+      <span>
+        {name === "" ? "sandbox unknown" : name}
+        {limits !== "" && <span className="soft">, limits by {limits}</span>}
+      </span>
     </p>
   );
 }

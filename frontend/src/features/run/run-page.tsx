@@ -78,7 +78,7 @@ function Run({ experiment, store, refused }: RunProps) {
   }, [queries, state, experiment.state, experiment.id]);
   const [chosen, setChosen] = useState<ReadonlySet<BlockState>>(new Set());
   const [direction, setDirection] = useState<Direction>(() =>
-    localStorage.getItem(DIRECTION_KEY) === "down" ? "down" : "right",
+    rememberedDirection(),
   );
   const topology = useMemo(
     () => topologyOf(experiment.toolchain_declaration),
@@ -155,7 +155,7 @@ function Facts({ experiment }: { experiment: Experiment }) {
   return (
     <>
       <span>{experiment.owner}</span>
-      <Link to="/library/$kind/$" params={{ kind: "toolchains", _splat: experiment.toolchain }}>
+      <Link to="/library/$kind/view/$" params={{ kind: "toolchains", _splat: experiment.toolchain }}>
         {experiment.toolchain}
       </Link>
       {experiment.submitted_at !== null ? (
@@ -194,4 +194,11 @@ function Legend({ store, chosen, onChoose }: LegendProps) {
     onChoose(next);
   };
   return <StateLegend counts={counts} chosen={chosen} onToggle={toggle} />;
+}
+
+/** As chosen before; on a phone the drawing has more room downwards. */
+function rememberedDirection(): Direction {
+  const chosen = localStorage.getItem(DIRECTION_KEY);
+  if (chosen === "down" || chosen === "right") return chosen;
+  return matchMedia("(max-width: 720px)").matches ? "down" : "right";
 }

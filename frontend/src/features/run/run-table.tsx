@@ -59,7 +59,7 @@ function Row({ name }: { name: string }) {
       </th>
       <td>
         <StateBadge state={block.state} />{" "}
-        {block.progress !== null && <span className="small">{percent(block.progress)}</span>}
+        {block.state === "running" && block.progress !== null && <span className="small">{percent(block.progress)}</span>}
       </td>
       <td>
         <Elapsed start={block.started_at} end={block.finished_at} />

@@ -1180,6 +1180,26 @@ export interface paths {
         patch: operations["update_experiment"];
         trace?: never;
     };
+    "/api/v1/experiments/{id}/sharing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Share Experiment
+         * @description Say who may see an experiment: its owner, some groups, or everybody who is signed in.
+         */
+        put: operations["share_experiment"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{id}/start": {
         parameters: {
             query?: never;
@@ -2384,6 +2404,11 @@ export interface components {
             rights: components["schemas"]["RightUsed"][];
             /** Forked From */
             forked_from: string | null;
+            /**
+             * Groups
+             * @description that it is shared with; for those who may change it
+             */
+            groups: string[];
             /**
              * Mine
              * @description whether the reader may change it
@@ -7294,6 +7319,44 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ExperimentPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Experiment"];
+                };
+            };
+            /** @description What is wrong (RFC 9457) */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    share_experiment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the ETag of what you edit; without it 428, with an old one 412 */
+                "if-match"?: string | null;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Sharing"];
             };
         };
         responses: {

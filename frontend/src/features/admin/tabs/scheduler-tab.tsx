@@ -49,10 +49,13 @@ function Overview({ state }: { state: SchedulerState }) {
         <Figure label="Experiments" value={state.experiments} />
         <Figure label="Jobs waiting" value={state.waiting} />
         <Figure label="Jobs running" value={state.running} />
-        {Object.entries(state.tally).map(([name, value]) => (
-          <Figure key={name} label={name.replaceAll("_", " ")} value={value} />
-        ))}
       </div>
+      <p className="small soft">
+        Since the start:{" "}
+        {Object.entries(state.tally)
+          .map(([name, value]) => `${name.replaceAll("_", " ")} ${count(value)}`)
+          .join(", ")}
+      </p>
       {!state.ready && <p style={{ color: "var(--danger)" }}>The scheduler is not ready.</p>}
     </Section>
   );

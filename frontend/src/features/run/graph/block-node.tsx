@@ -52,7 +52,7 @@ function BlockNodeBody({ data, width = 0, height = 0 }: NodeProps<BlockNodeType>
         {node.kind === "dataset" && <IconDatabase size={15} className={classes.kind} aria-hidden />}
         {node.kind === "analyzer" && <IconChartBar size={15} className={classes.kind} aria-hidden />}
       </button>
-      {block?.progress != null && (
+      {block?.state === "running" && block.progress !== null && (
         <span className={classes.progress} style={{ width: percent(block.progress).replace(" ", "") }} />
       )}
       <Ports names={node.inputs} type="target" side={side} />
@@ -64,7 +64,7 @@ function BlockNodeBody({ data, width = 0, height = 0 }: NodeProps<BlockNodeType>
 export const BlockNode = memo(BlockNodeBody);
 
 function label(node: TopologyNode, block: LiveBlock | undefined): string {
-  const progress = block?.progress != null ? `, ${percent(block.progress)}` : "";
+  const progress = block?.state === "running" && block.progress !== null ? `, ${percent(block.progress)}` : "";
   return `${node.name}, ${node.kind}, ${block?.state ?? "not loaded"}${progress}`;
 }
 

@@ -83,6 +83,28 @@ function Drawing({ topology, placed, toolbar }: DrawingProps) {
     first.current = undefined;
   }, [flow]);
 
+  useEffect(() => {
+    // The panel has taken a part of the window: the chosen block must not be under it.
+    if (selected === undefined) return;
+    const timer = setTimeout(() => {
+      const box = placed.nodes[selected];
+      const node = nodes.find((each) => each.id === selected);
+      if (box === undefined || node === undefined || frame.current === null) return;
+      const { x, y, zoom } = flow.getViewport();
+      const [left, top] = [box.x * zoom + x, box.y * zoom + y];
+      const [width, height] = [(node.width ?? 0) * zoom, (node.height ?? 0) * zoom];
+      const { clientWidth, clientHeight } = frame.current;
+      const inView =
+        left >= 0 && top >= 0 && left + width <= clientWidth && top + height <= clientHeight;
+      if (inView) return;
+      void flow.setCenter(box.x + width / zoom / 2, box.y + height / zoom / 2, {
+        zoom,
+        duration: 200,
+      });
+    }, 60);
+    return () => clearTimeout(timer);
+  }, [selected, placed, nodes, flow]);
+
   const goTo = (name: string) => {
     void flow.fitView({ nodes: [{ id: name }], maxZoom: 1, minZoom: 0.6, duration: 200 });
     window.setTimeout(() => focusBlock(frame.current, name), 260);

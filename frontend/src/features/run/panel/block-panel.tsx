@@ -70,7 +70,7 @@ function AlgorithmLink({ block }: { block: LiveBlock | undefined }) {
   const kind = block.kind === "dataset" ? "databases" : "algorithms";
   const ref = block.kind === "dataset" ? block.algorithm.split("/").slice(0, 2).join("/") : block.algorithm;
   return (
-    <Link to="/library/$kind/$" params={{ kind, _splat: ref }} className="small soft">
+    <Link to="/library/$kind/view/$" params={{ kind, _splat: ref }} className="small soft">
       {block.algorithm}
     </Link>
   );
