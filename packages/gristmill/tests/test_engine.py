@@ -276,6 +276,24 @@ def test_the_gate_goes_on_in_a_later_process(tmp_path: Path) -> None:
     assert fake.jobs["2"].state in (JobState.QUEUED, JobState.RUNNING, JobState.DONE)
 
 
+def test_a_job_waits_for_all_elements_of_an_emulated_array_submitted_earlier() -> None:
+    fake = everything_emulated(auto=False)
+    many = job("many", array=3)
+    with fake.client() as rm:
+        rm.submit(many)
+        run = rm.submit(job("late", after_any=many))
+        for number in ("1", "2", "3"):
+            run.status()
+            assert fake.jobs["4"].state is JobState.HELD
+            fake.jobs[number].tasks[0].state = JobState.DONE
+        run.status()
+        assert fake.jobs["4"].state is JobState.QUEUED
+        other = job("other", array=2)
+        rm.submit(other)
+        with pytest.raises(Unsupported, match="other"):
+            rm.submit(job("bad", after_not_ok=other))
+
+
 # -- states
 
 

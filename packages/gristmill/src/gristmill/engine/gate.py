@@ -99,7 +99,11 @@ def _verdict(run: RunEntry, entry: Entry, part: Part, outside: Mapping[str, Reco
 def _state(run: RunEntry, gate: Gate, part: Part, outside: Mapping[str, Record]) -> JobState:
     if gate.number is None:
         record = outside.get(gate.id or "")
-        return record.state if record else JobState.QUEUED
+        if record is None:
+            return JobState.QUEUED
+        wanted = part.index if gate.element_wise else None
+        element = next((e for e in record.elements if e.index == wanted), None)
+        return (element or record).state
     target = run.entries[gate.number]
     if gate.element_wise and part.index is not None:
         return target.element_state(part.index) or JobState.LOST

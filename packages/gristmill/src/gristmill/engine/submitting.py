@@ -29,8 +29,9 @@ from gristmill.errors import (
     Transient,
     Unclear,
     UnknownJob,
+    Unsupported,
 )
-from gristmill.jobs import Dependency, Hold, Job, JobState
+from gristmill.jobs import Dependency, Hold, Job, JobState, Relation
 from gristmill.managers.base import Edge, Rendering, Request
 from gristmill.records import Outcome
 
@@ -114,7 +115,7 @@ def _intend(core: Core, plan: Plan, given: Mapping[Job, Entry]) -> RunEntry:
         gated = bool(planned.gated) or _throttled(planned)
         parts = [Part(core.token(), index, gated=gated) for index in indices]
         parts[0].token = planned.token
-        gates = tuple(_gate(core, edge, numbers, given) for edge in planned.gated)
+        gates = tuple(g for edge in planned.gated for g in _gates(core, edge, numbers, given))
         directory = planned.spec.directory or core.directory
         run.entries.append(
             Entry(
@@ -135,14 +136,22 @@ def _throttled(planned: PlannedJob) -> bool:
     return planned.indices is not None and array is not None and array.throttle is not None
 
 
-def _gate(
+def _gates(
     core: Core, edge: Dependency, numbers: Mapping[Job, int], given: Mapping[Job, Entry]
-) -> Gate:
+) -> Iterator[Gate]:
     target = edge.target
+    if isinstance(target, Job) and target not in given:
+        yield Gate(edge.relation, number=numbers[target], element_wise=edge.element_wise)
+        return
+    if isinstance(target, Job) and given[target].emulates_array:
+        if edge.relation is Relation.AFTER_NOT_OK:
+            raise Unsupported(
+                core.dialect.name, f"{edge.relation} on an array submitted earlier, {target.name!r}"
+            )
+        yield from (Gate(edge.relation, id=part.id) for part in given[target].parts)
+        return
     id = planning.outside_id(core, edge, given)
-    if id is None and isinstance(target, Job):
-        return Gate(edge.relation, number=numbers[target], element_wise=edge.element_wise)
-    return Gate(edge.relation, id=id, element_wise=edge.element_wise)
+    yield Gate(edge.relation, id=id, element_wise=edge.element_wise)
 
 
 def _stage_in(plan: Plan, run: RunEntry) -> Flow[None]:
@@ -333,12 +342,11 @@ def recover(core: Core, run: RunEntry) -> Flow[None]:
     """
     if run.released or run.undone or _is_submitting(run):
         return
+    found = yield from _find_all(core, [p.token for p in run.parts() if p.id is None])
     for part in run.parts():
-        if part.id is None:
-            found = yield from ask(core.dialect.find(part.token), core.policy)
-            if found is not None:
-                part.id, part.submitted = core.dialect.canonical(found), run.time
-                part.seen = core.clock()
+        if part.token in found:
+            part.id, part.submitted = core.dialect.canonical(found[part.token]), run.time
+            part.seen = core.clock()
     have = [part for part in run.parts() if part.id is not None]
     core.journal.append(sent(run.id, have))
     ids = [part.id for part in have if not part.gated and part.id is not None]
@@ -353,6 +361,21 @@ def recover(core: Core, run: RunEntry) -> Flow[None]:
         yield from acting.act(core, "release", held, Hold.USER)
     run.released = True
     core.journal.append(marked("released", run.id))
+
+
+def _find_all(core: Core, tokens: Sequence[str]) -> Flow[dict[str, str]]:
+    """Ids by token: from one listing of everything, where the manager has one."""
+    everything = core.dialect.live_all() if len(tokens) > 1 else None
+    if everything is not None:
+        listing = yield from ask(everything, core.policy)
+        listed = {record.token or "": record.id for record in listing.records}
+        return {token: listed[token] for token in tokens if token in listed}
+    found = {}
+    for token in tokens:
+        id = yield from ask(core.dialect.find(token), core.policy)
+        if id is not None:
+            found[token] = id
+    return found
 
 
 def _is_submitting(run: RunEntry) -> bool:
