@@ -118,7 +118,7 @@ export class LiveHub {
 
   private receive(frame: ServerFrame): void {
     if (frame.type === "experiment") this.listBatch.add([frame.experiment]);
-    else if (frame.type === "resync" && frame.experiment === null) {
+    else if (frame.type === "deleted" || (frame.type === "resync" && frame.experiment === null)) {
       for (const listener of this.listeners) listener([]);
     } else if (frame.type !== "error") {
       this.runs.get(frame.experiment ?? "")?.feed.receive(frame);

@@ -41,6 +41,7 @@ export type ServerFrame =
   | { type: "end"; experiment: string; last_seq: number }
   | { type: "unsubscribed"; experiment: string; reason: string }
   | { type: "experiment"; experiment: ListedExperiment }
+  | { type: "deleted"; experiment: string }
   | { type: "error"; detail: string };
 
 export type ClientFrame =
