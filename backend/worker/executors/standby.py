@@ -7,7 +7,6 @@ cores that the last jobs asked for.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import threading
 import uuid
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from backend.worker import processes
 from backend.worker.executors.base import CannotStart, Environment
 from backend.worker.executors.launch import Started
 from backend.worker.sandbox.cgroups import Group
@@ -138,9 +138,9 @@ class Standby:
 
 def discard(ready: Ready) -> None:
     """End a process that waits, and remove its folder."""
-    with contextlib.suppress(OSError):
-        ready.started.process.kill()
+    killed = processes.destroy(ready.started.process.pid)
     ready.started.process.wait()
+    processes.wait_gone(killed)
     ready.started.close()
     ready.group.remove()
     shutil.rmtree(ready.folder, ignore_errors=True)
