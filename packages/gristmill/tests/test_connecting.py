@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -81,3 +85,35 @@ def test_a_site_file_and_a_journal_by_path(tmp_path: Path) -> None:
         assert rm.core.site.defaults == {"queue": "local"}
     with pytest.raises(BadValue, match="nowhere"):
         connecting.connect("local", site=tmp_path / "nowhere")
+
+
+def test_the_library_needs_nothing_but_python(tmp_path: Path) -> None:
+    """`-S`: no installed package can be imported."""
+    names = ["service", "conformance", "fakes", "localrm.commands", "transports.ssh", "gatekeeper"]
+    names += [place.partition(":")[0].removeprefix("gristmill.") for place in _present()]
+    code = "import gristmill, " + ", ".join(f"gristmill.{name}" for name in names)
+    source = Path(registry.__file__).parents[1]
+    env = {"PYTHONPATH": str(source), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-S", "-c", code], check=True, env=env)
+
+
+def _present() -> list[str]:
+    source = Path(registry.__file__).parents[1]
+    places = registry.BUILT_IN.values()
+    return [p for p in places if (source / f"{p.partition(':')[0].replace('.', '/')}.py").exists()]
+
+
+def test_the_local_manager_as_a_program(tmp_path: Path) -> None:
+    env = {**os.environ, "GRISTMILL_LOCAL": str(tmp_path)}
+    code = "import sys; from gristmill.localrm.commands import main; sys.exit(main())"
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-c", code, *words]
+        return subprocess.run(
+            argv, env=env, input="{}", capture_output=True, text=True, check=False
+        )
+
+    assert json.loads(call("machine").stdout)["running"] == 0
+    wrong = call("dance")
+    assert wrong.returncode == 2
+    assert "choose among submit" in wrong.stderr
