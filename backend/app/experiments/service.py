@@ -33,7 +33,10 @@ from backend.scheduler.core.model import BlockKind, BlockSpec, Right, Submission
 from backend.scheduler.loop import Scheduler
 from backend.scheduler.ports import PublishedEvent
 
-STARTABLE = frozenset({"draft", "failed", "cancelled"})
+EDITABLE = frozenset({"draft", "failed", "cancelled"})
+STARTABLE = frozenset(
+    state.value for state, move in experiments.TRANSITIONS if move is experiments.Move.START
+)
 LIVE = frozenset(state.value for state in experiments.LIVE)
 
 
@@ -196,7 +199,7 @@ async def change(session: AsyncSession, row: Any, asked: schemas.ExperimentPatch
 async def _change_declaration(
     session: AsyncSession, row: Any, declaration: Mapping[str, Any]
 ) -> None:
-    if row.state not in STARTABLE:
+    if row.state not in EDITABLE:
         raise Conflict(
             f"the experiment is {row.state}: its declaration is fixed; fork it to try another"
         )

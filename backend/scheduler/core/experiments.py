@@ -51,6 +51,7 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.RUNNING, Move.DELETE): State.DELETING,
     (State.CANCELLING, Move.AT_REST): State.CANCELLED,
     (State.CANCELLING, Move.DELETE): State.DELETING,
+    (State.DONE, Move.START): State.PENDING,
     (State.DONE, Move.DELETE): State.DELETING,
     (State.FAILED, Move.START): State.PENDING,
     (State.FAILED, Move.DELETE): State.DELETING,
