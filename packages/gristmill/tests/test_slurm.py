@@ -110,6 +110,13 @@ def test_no_value_escapes_its_line(text: str) -> None:
     assert len(lines) == 4
 
 
+def test_a_header_that_is_not_read_is_said() -> None:
+    job = Job(script_text="#!/bin/sh\n#SBATCH --nodes=4\ntrue\n", name="x")
+    with Slurm(transport=FakeTransport([]), journal=MemoryJournal()) as rm:
+        plan = rm.plan(job)
+    assert plan.jobs[0].report["header"].wanted == "1 lines of #SBATCH"
+
+
 # -- submission
 
 

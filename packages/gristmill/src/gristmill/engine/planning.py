@@ -129,7 +129,11 @@ def _plan(
         now=core.clock(),
     )
     rendering = core.dialect.render(request)
-    notes = [*_array_notes(core, spec, indices), *_edge_notes(core, native, gated, held)]
+    notes = [
+        *_header_notes(core, body),
+        *_array_notes(core, spec, indices),
+        *_edge_notes(core, native, gated, held),
+    ]
     report = Report(rendering.report.manager, (*rendering.report.notes, *notes))
     return PlannedJob(
         job=job,
@@ -176,6 +180,10 @@ def _emulates_array(spec: Spec, edges: Sequence[Dependency], features: Features)
         return False
     if not features.arrays or (spec.array.throttle is not None and not features.throttle):
         return True
+    if min(spec.array) < features.array_least:
+        return True
+    if not features.array_lists and spec.array.single_range is None:
+        return True
     return not features.element_wise and any(edge.element_wise for edge in edges)
 
 
@@ -203,6 +211,15 @@ def _shown(edge: Dependency) -> str:
     if isinstance(edge.target, Job):
         return f"<{edge.target.name}>"
     return edge.target if isinstance(edge.target, str) else edge.target.id
+
+
+def _header_notes(core: Core, body: str) -> Iterable[Note]:
+    """A script's own header is not read here, which must not go unsaid."""
+    directive = core.dialect.directive
+    lines = [line for line in body.splitlines() if directive and line.startswith(directive)]
+    if lines:
+        why = "the attributes of the job count, not the lines of its script"
+        yield Note("header", Fate.ROUNDED, f"{len(lines)} lines of {directive}", "", why)
 
 
 def _array_notes(core: Core, spec: Spec, indices: tuple[int, ...] | None) -> Iterable[Note]:

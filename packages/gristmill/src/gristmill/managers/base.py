@@ -147,6 +147,8 @@ class Features:
     list_all_above: int | None = None
     ask_missing_singly: bool = False
     hold_flickers: bool = False
+    array_lists: bool = True  #: takes arrays of several ranges, not only one
+    array_least: int = 0  #: the smallest index that its arrays may have
     interval: float = 10.0  #: seconds between polls that the manager's sites find polite
     grace: float = 90.0  #: seconds after submission or last sight in which absence means nothing
 
