@@ -6,6 +6,7 @@ An endpoint names what it needs in its signature: `WriteSession`, `CurrentUser`,
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -46,6 +47,8 @@ class Services:
     hub: Hub  #: who follows what
     live: Live  #: the hub's tasks
     locks: Locks = field(default_factory=Locks)  #: of experiments that are acted on
+    submissions: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))
+    #: ^ experiments are examined by so many requests at once; others wait, without a connection
     log_levels: LogLevels = field(default_factory=LogLevels)  #: changed while running
     clock: Clock = field(default=utc_now)
 

@@ -575,3 +575,14 @@ async def test_a_server_that_does_not_schedule_takes_no_jobs_for_lost(worker, an
 
 def started_report(attempt):
     return {"kind": "started", "attempt": attempt, "time": ""}
+
+
+async def test_many_submissions_at_once_all_go_through(ann, services):
+    async def one(number):
+        made = await ann.client.post("/experiments", json=experiment(f"e{number}"))
+        start = await ann.client.post(f"/experiments/{made.json()['id']}/start")
+        return made.status_code, start.status_code
+
+    answers = await asyncio.gather(*(one(number) for number in range(60)))
+    assert set(answers) == {(201, 200)}
+    assert services.scheduler.state()["experiments"] == 60

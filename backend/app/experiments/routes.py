@@ -42,13 +42,14 @@ async def create_experiment(
     key: idempotency.Key = None,
 ) -> Response:
     """Make an experiment, a draft; what is wrong with it is told with its place."""
-    keep = await idempotency.begin(session, actor.id, key, body, now)
-    if keep.answer is not None:
-        return JSONResponse(keep.answer, status_code=keep.status or 201)
-    id_ = await service.create(session, actor, body, now)
-    view = await views.experiment_of(session, actor, id_)
-    await keep.answered(201, view)
-    await session.commit()
+    async with services.submissions:
+        keep = await idempotency.begin(session, actor.id, key, body, now)
+        if keep.answer is not None:
+            return JSONResponse(keep.answer, status_code=keep.status or 201)
+        id_ = await service.create(session, actor, body, now)
+        view = await views.experiment_of(session, actor, id_)
+        await keep.answered(201, view)
+        await session.commit()
     services.hub.note_change(str(id_))
     headers = {"ETag": etags.etag(view.revision)}
     return JSONResponse(view.model_dump(mode="json"), status_code=201, headers=headers)
@@ -56,10 +57,11 @@ async def create_experiment(
 
 @router.post("/experiments/validate")
 async def validate_experiment(
-    body: schemas.ExperimentIn, actor: CurrentUser, session: ReadSession
+    body: schemas.ExperimentIn, actor: CurrentUser, services: TheServices
 ) -> schemas.Validation:
     """Check an experiment as its creation would, and say which blocks the cache has."""
-    return await service.validate(session, actor, body)
+    async with services.submissions, services.sessions() as session:
+        return await service.validate(session, actor, body)
 
 
 @router.get("/experiments")
@@ -149,8 +151,9 @@ async def start_experiment(
     id: UUID, actor: CurrentUser, session: WriteSession, services: TheServices, now: Now
 ) -> schemas.Experiment:
     """Submit an experiment; what the cache has is not run again."""
-    await service.start(session, actor, id, _running(services), now)
-    return await views.experiment_of(session, actor, id)
+    async with services.submissions:
+        await service.start(session, actor, id, _running(services), now)
+        return await views.experiment_of(session, actor, id)
 
 
 @router.post("/experiments/{id}/stop")
@@ -173,9 +176,10 @@ async def fork_experiment(
     body: schemas.ForkIn | None = None,
 ) -> schemas.Experiment:
     """Copy an experiment into a draft of one's own."""
-    fork = await service.fork(session, actor, id, body.name if body else None, now)
-    view = await views.experiment_of(session, actor, fork)
-    await session.commit()
+    async with services.submissions:
+        fork = await service.fork(session, actor, id, body.name if body else None, now)
+        view = await views.experiment_of(session, actor, fork)
+        await session.commit()
     services.hub.note_change(str(fork))
     etags.put(response, view.revision)
     return view
