@@ -49,6 +49,7 @@ export default function VegaPlot({ name, specification }: { name: string; specif
       expr: expressionInterpreter,
       loader: NO_LOADER,
       renderer: "canvas",
+      logLevel: 1, // errors: an older version of the schema is no news to the reader
       defaultStyle: false,
       tooltip: (_handler, _event, _item, value) => {
         element.title = value == null ? "" : tooltipText(value);
