@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from gristmill import conformance
-from gristmill.commands import Command
+from gristmill.commands import Command, Output
 from gristmill.conformance import Limits
 from gristmill.connecting import connect
 from gristmill.drivers import Local, Slurm
 from gristmill.jobs import JobState
 from gristmill.journal import Journal
+from gristmill.records import Source
 from gristmill.service import AsyncResourceManager, ResourceManager
 from gristmill.transports.local import LocalTransport
 from gristmill.transports.ssh import SshTransport
@@ -112,6 +113,42 @@ def test_a_controller_that_hangs_makes_neither_two_jobs_nor_none(
         )
         ours = [line for line in listed.text.splitlines() if line.endswith(str(workplace))]
         assert ours == [f"{run.handles[0].id} {workplace}"]
+
+
+class Forgetful(LocalTransport):
+    """The real commands, but for those that have forgotten everything."""
+
+    forgotten: tuple[str, ...] = ()
+
+    def run(self, command: Command) -> Output:
+        if command.argv[0] not in self.forgotten:
+            return super().run(command)
+        if command.argv[0] == "sacct":
+            return Output(stderr=b"Slurm accounting storage is disabled\n", rc=1)
+        return Output()
+
+
+@pytest.mark.real_rm
+@pytest.mark.parametrize(
+    ("forgotten", "source"),
+    [(("squeue",), Source.HISTORY), (("squeue", "sacct"), Source.EXIT_FILE)],
+)
+def test_a_job_that_the_listing_forgot(
+    forgotten: tuple[str, ...], source: Source, slurm_cluster: None, workplace: Path, tmp_path: Path
+) -> None:
+    """By the real history, and without one by the record that the job really wrote."""
+    prefix = ("runuser", "-u", USER, "--", "env", f"HOME={workplace.parent}")
+    transport = Forgetful(prefix, workplace)
+    transport.forgotten = forgotten
+    with Slurm(transport=transport, journal=Journal(tmp_path / "j"), interval=0.5) as rm:
+        run = rm.submit(
+            [conformance.shell("exit 6", "one"), conformance.shell("exit 7", "many", array="1-3:2")]
+        )
+        run.wait(60)
+        assert (run["one"].state, run["one"].record.exit_code) == (JobState.FAILED, 6)
+        assert run["one"].record.source is source
+        elements = run["many"].record.elements
+        assert [(e.index, e.exit_code) for e in elements] == [(1, 7), (3, 7)]
 
 
 def slurm_at(workplace: Path, tmp_path: Path) -> Slurm:
