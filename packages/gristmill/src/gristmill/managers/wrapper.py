@@ -36,6 +36,7 @@ class Frame:
     directive: str = ""  #: what directive lines of this manager begin with, as in `#SBATCH`
     shebang: str = "#!/bin/sh"
     redirect: tuple[str, ...] = ()
+    before_exit: tuple[str, ...] = ()  #: shell lines that may change the exit code, `gm_rc`
     chdir: bool = False
     signals_all: bool = False
     extra_environment: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +98,7 @@ def _run(frame: Frame, spec: Spec, body: str, token: str) -> Iterable[str]:
         '"$gm_rc" "$gm_start" "$(date +%s)" "$(uname -n)" "$GRISTMILL_JOB_ID" > "$gm_exit.$$"'
     )
     yield 'sync "$gm_exit.$$" 2>/dev/null; mv -f "$gm_exit.$$" "$gm_exit"'
+    yield from frame.before_exit
     yield "exit $gm_rc"
 
 
