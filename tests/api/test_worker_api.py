@@ -282,13 +282,21 @@ async def test_a_running_experiment_is_deleted_when_it_is_at_rest(worker, ann, s
         assert (await session.execute(select(core.attempt))).all() == []
 
 
-async def test_a_done_experiment_cannot_be_started_and_one_runs_once(worker, ann):
+async def test_a_running_experiment_cannot_be_started_nor_a_done_one_stopped(worker, ann):
     run = await started(ann)
     twice = await ann.client.post(f"{run.url}/start")
     assert twice.status_code == 409
     await run_all(worker, ann, run)
-    assert (await ann.client.post(f"{run.url}/start")).status_code == 409
     assert (await ann.client.post(f"{run.url}/stop")).status_code == 409
+
+
+async def test_a_done_experiment_started_again_is_done_at_once_from_the_cache(worker, ann):
+    run = await started(ann)
+    await run_all(worker, ann, run)
+    again = await ann.client.post(f"{run.url}/start")
+    assert again.status_code == 200
+    await wait_for(ann, run.id, "done")
+    assert {block["state"] for block in (await blocks(ann, run)).values()} == {"cached"}
 
 
 async def test_many_starts_at_once_start_once(worker, ann):
