@@ -105,7 +105,7 @@ def test_the_status_is_the_commands_and_not_sshs() -> None:
 @pytest.mark.parametrize(
     ("stdout", "stderr", "error"),
     [
-        (b"M<\nhalf an ans", b"", ConnectionLost),
+        (b"M<\nhalf of", b"", ConnectionLost),
         (b"", b"client_loop: send disconnect: Broken pipe", ConnectionLost),
         (b"", b"ssh: connect to host h port 22: Connection refused", Transient),
         (b"", b"user@h: Permission denied (publickey).", TransportError),
