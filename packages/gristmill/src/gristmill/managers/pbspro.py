@@ -50,6 +50,7 @@ class PbsProDialect(_pbs.PbsFamily):
         relations=frozenset(_pbs.RELATIONS),
         arrays=True,
         throttle=True,
+        array_lists=False,  # -J X-Y[:Z]
         estimates=True,
         chunk=500,
         list_all_above=500,
