@@ -38,15 +38,21 @@ def _program(name: str, arguments: list[str]) -> int:
     return status
 
 
-def _command(argv: list[str]) -> int:
-    from gristmill.cli import experiments
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of every subcommand."""
+    from gristmill.cli import experiments, jobs
 
     parser = argparse.ArgumentParser(prog="gristmill")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (_, _, text) in PROGRAMS.items():
         subparsers.add_parser(name, help=text, add_help=False)
+    jobs.add_parsers(subparsers)
     experiments.add_parsers(subparsers)
-    arguments = parser.parse_args(argv)
+    return parser
+
+
+def _command(argv: list[str]) -> int:
+    arguments = make_parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)
     except ModuleNotFoundError as error:

@@ -237,6 +237,7 @@ class OarDialect(Dialect):
         return Ask(Command(("oardel", *ids), env=ENVIRONMENT), self.parse_action)
 
     def signal(self, ids: Sequence[str], signal: str) -> Ask[Mapping[str, Outcome]]:
+        # [run] without cpusets it reaches the script alone: our wrapper passes it on
         return Ask(Command(("oardel", "-s", signal, *ids), env=ENVIRONMENT), self.parse_action)
 
     def parse_action(self, out: Output) -> Mapping[str, Outcome]:
@@ -275,7 +276,6 @@ def _frame(lines: Iterable[str], request: Request) -> wrapper.Frame:
         directive="#OAR",
         redirect=_common.redirect(request),
         chdir=True,
-        signals_all=True,
     )
 
 
