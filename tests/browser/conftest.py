@@ -42,7 +42,9 @@ def open_page(stack: Stack, browser: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
-        page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss())
+        )
         page.on("pageerror", lambda error: wrong.append(f"script error {error}"))
         page.on("console", lambda message: _heard(message, wrong))
         if username is not None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".gristmill/environments/python/bin/python"
 PAGE = ROOT / "frontend/dist/index.html"
 ADMIN, ADMIN_PASSWORD = "admin", "a password of tests"
+WANTED_SLOTS = 2
 CHROMIUM_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -60,9 +62,11 @@ def running_stack() -> Iterator[Stack]:
         try:
             server.create_admin(ADMIN, ADMIN_PASSWORD)
             _fill(server)
-            with _worker(server):
-                password = (server.data / "demo-password").read_text().strip()
-                yield Stack(server.url, password, server)
+            password = (server.data / "demo-password").read_text().strip()
+            stack = Stack(server.url, password, server)
+            with _worker(server) as worker:
+                _wait_for_slots(stack, worker)
+                yield stack
         finally:
             server.stop()
 
@@ -79,7 +83,7 @@ def _fill(server: ServerProcess) -> None:
 
 
 @contextmanager
-def _worker(server: ServerProcess) -> Iterator[None]:
+def _worker(server: ServerProcess) -> Iterator[subprocess.Popen[bytes]]:
     data = server.data
     arguments = ["--server", server.url, "--config", str(data / "worker.toml")]
     arguments += ["--cache", str(data / "cache"), "--work", str(data / "work")]
@@ -92,10 +96,18 @@ def _worker(server: ServerProcess) -> Iterator[None]:
             start_new_session=True,
         )
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(60)
+
+
+def _wait_for_slots(stack: Stack, worker: subprocess.Popen[bytes]) -> None:
+    """Return when the worker has given its slots: before, no right on a queue reaches two."""
+    with stack.client() as client:
+        while client.get("/me/queues").raise_for_status().json()[0]["total_slots"] < WANTED_SLOTS:
+            assert worker.poll() is None, (stack.server.data / "worker.log").read_text()[-3000:]
+            time.sleep(0.1)
 
 
 def experiment(client: httpx.Client, name: str, **changes: Any) -> dict[str, Any]:

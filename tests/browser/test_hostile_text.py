@@ -12,7 +12,9 @@ from tests.browser.stack import Stack, experiment
 pytestmark = pytest.mark.e2e
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
-TERMINAL = "\x1b]8;;javascript:alert(3)\x07click\x1b]8;;\x07 \x1b[31m<b onclick=alert(4)>red</b>\x1b[0m"
+TERMINAL = (
+    "\x1b]8;;javascript:alert(3)\x07click\x1b]8;;\x07 \x1b[31m<b onclick=alert(4)>red</b>\x1b[0m"
+)
 
 
 def hostile_split(stack: Stack) -> str:

@@ -100,7 +100,9 @@ def test_a_running_experiment_is_stopped_and_started_again(open_page: Open, stac
     state(page, "done")
 
 
-def test_an_experiment_is_forked_and_deleted_after_a_question(open_page: Open, stack: Stack) -> None:
+def test_an_experiment_is_forked_and_deleted_after_a_question(
+    open_page: Open, stack: Stack
+) -> None:
     with stack.client() as client:
         made = experiment(client, "original")
     page = open_page()

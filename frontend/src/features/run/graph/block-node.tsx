@@ -1,5 +1,5 @@
 /** One block of the drawing. Its place is given; only its state changes. */
-import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
+import type { Node, NodeProps } from "@xyflow/react";
 import { IconChartBar, IconDatabase } from "@tabler/icons-react";
 import { memo } from "react";
 import { StateIcon } from "@/components/ui/state-icon";
@@ -55,8 +55,8 @@ function BlockNodeBody({ data, width = 0, height = 0 }: NodeProps<BlockNodeType>
       {block?.state === "running" && block.progress !== null && (
         <span className={classes.progress} style={{ width: percent(block.progress).replace(" ", "") }} />
       )}
-      <Ports names={node.inputs} type="target" side={side} />
-      <Ports names={node.outputs} type="source" side={side} />
+      <Ports names={node.inputs} end="in" side={side} />
+      <Ports names={node.outputs} end="out" side={side} />
     </div>
   );
 }
@@ -101,28 +101,24 @@ function Line({ block }: { block: LiveBlock | undefined }) {
   }
 }
 
-function Ports({ names, type, side }: { names: string[]; type: "source" | "target"; side: number }) {
+interface PortsProps {
+  names: string[];
+  end: "in" | "out";
+  side: number;
+}
+
+/** Dots only: the drawing library knows the places from the layout. */
+function Ports({ names, end, side }: PortsProps) {
   const { direction } = useRunView();
-  const right = direction === "right";
-  const position =
-    type === "source"
-      ? right
-        ? Position.Right
-        : Position.Bottom
-      : right
-        ? Position.Left
-        : Position.Top;
   return names.map((name, index) => {
     const at = portOffset(index, names.length, side);
     return (
-      <Handle
+      <span
         key={name}
-        id={name}
-        type={type}
-        position={position}
-        isConnectable={false}
         className={classes.port}
-        style={right ? { top: at } : { left: at }}
+        data-end={end}
+        data-direction={direction}
+        style={direction === "right" ? { top: at } : { left: at }}
         title={name}
       />
     );

@@ -5,7 +5,7 @@ import type { Point } from "@/lib/graph/geometry";
 import { useRunView } from "./run-context";
 
 export type ChannelEdgeType = Edge<
-  { points: Point[]; color: string; title: string },
+  { points: Point[]; color: string; title: string; pointer: boolean },
   "channel"
 >;
 
@@ -34,7 +34,7 @@ function ChannelEdgeLine({ source, target, data }: EdgeProps<ChannelEdgeType>) {
     <>
       <BaseEdge
         path={smooth(data.points, direction === "right")}
-        interactionWidth={12}
+        interactionWidth={data.pointer ? 12 : 0}
         style={{
           stroke: data.color,
           strokeWidth: near ? 2.5 : 1.6,

@@ -1,6 +1,7 @@
 /** Nodes and edges for the drawing library, made once per layout. */
-import { nodeSize, type Direction, type Placed } from "@/lib/graph/geometry";
-import type { Topology } from "@/lib/graph/topology";
+import { nodeSize, portOffset, type Direction, type Placed } from "@/lib/graph/geometry";
+import type { Topology, TopologyNode } from "@/lib/graph/topology";
+import { Position, type NodeHandle } from "@xyflow/react";
 import type { BlockNodeType } from "./block-node";
 import type { ChannelEdgeType } from "./channel-edge";
 
@@ -19,12 +20,41 @@ export function channelColors(topology: Topology): Map<string, string> {
   );
 }
 
+function handlesOf(node: TopologyNode, direction: Direction): NodeHandle[] {
+  const { width, height } = nodeSize(node, direction);
+  const right = direction === "right";
+  const handle = (type: "source" | "target", id: string, index: number, count: number) => {
+    const along = type === "source" ? (right ? width : height) : 0;
+    const across = portOffset(index, count, right ? height : width);
+    const before = right ? Position.Left : Position.Top;
+    const after = right ? Position.Right : Position.Bottom;
+    return {
+      id,
+      type,
+      position: type === "source" ? after : before,
+      ...(right ? { x: along, y: across } : { x: across, y: along }),
+      width: 1,
+      height: 1,
+    };
+  };
+  return [
+    ...node.inputs.map((id, index) => handle("target", id, index, node.inputs.length)),
+    ...node.outputs.map((id, index) => handle("source", id, index, node.outputs.length)),
+  ];
+}
+
+/** With so many, the wider invisible lines for the pointer would double what is drawn. */
+const MANY_EDGES = 150;
+
 export function flowElements(topology: Topology, placed: Placed, direction: Direction) {
   const nodes: BlockNodeType[] = topology.nodes.map((node) => ({
     id: node.name,
     type: "block",
     position: placed.nodes[node.name] ?? { x: 0, y: 0 },
     ...nodeSize(node, direction),
+    // Known beforehand: nothing has to be measured before the edges can be drawn.
+    measured: nodeSize(node, direction),
+    handles: handlesOf(node, direction),
     data: { node },
   }));
   const colors = channelColors(topology);
@@ -39,6 +69,7 @@ export function flowElements(topology: Topology, placed: Placed, direction: Dire
       targetHandle: edge.toPort,
       data: {
         points: placed.edges[edge.id] ?? [],
+        pointer: topology.edges.length <= MANY_EDGES,
         color: colors.get(edge.channel) ?? "",
         title: `${edge.from}.${edge.fromPort} to ${edge.to}.${edge.toPort}, channel ${edge.channel}`,
       },

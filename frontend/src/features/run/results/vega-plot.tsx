@@ -70,7 +70,10 @@ export default function VegaPlot({ name, specification }: { name: string; specif
   }, [specification, colorScheme]);
   return (
     <>
-      <div ref={host} className={classes.plot} role="img" aria-label={`Plot ${name}`} />
+      {/* Vega takes the attributes of its own element away. */}
+      <div role="img" aria-label={`Plot ${name}`}>
+        <div ref={host} className={classes.plot} />
+      </div>
       {error !== null && <p className="soft">This plot cannot be drawn: {error}</p>}
     </>
   );
