@@ -13,6 +13,7 @@ so a submission that was given up is looked up by the token in the name of its s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -254,11 +255,11 @@ class OarDialect(Dialect):
     def _jobs(self, out: Output) -> dict[str, dict[str, Any]]:
         """The JSON object keyed by id, newest last; no output at all is none of them [run]."""
         self.require_ok(out)
-        start = out.text.find("{")
-        if start < 0:
+        start = re.search(r"^\{", out.text, re.MULTILINE)
+        if start is None:
             return {}
         try:
-            found = json.loads(out.text[start:], strict=False)
+            found, _ = json.JSONDecoder(strict=False).raw_decode(out.text, start.start())
         except ValueError as error:
             raise ParseError(f"oar: {error}", stdout=out.text, stderr=out.error_text) from None
         return dict(sorted(found.items(), key=lambda item: int(item[0])))
