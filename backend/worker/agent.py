@@ -23,7 +23,7 @@ from backend.worker.connection import Connection, Fenced, Pauses, Refused, Unaut
 from backend.worker.executors.base import Environment, Executor, Reason
 from backend.worker.folders import Folders
 from backend.worker.inputs import Inputs
-from backend.worker.jobs import Job, Means
+from backend.worker.jobs import Assigned, Job, Means, PickedUp
 from backend.worker.outbox import Outbox
 from backend.worker.outputs import Outputs
 from gristmill import protocol
@@ -67,8 +67,9 @@ class Agent:
         self._registered: Registered | None = None
         self._hurry = threading.Event()
         self._drained_there = False
-        self._outbox = Outbox(folders.work / "outbox")
+        self._outbox = Outbox(folders.work / "outbox", join=not executor.durable)
         self._environments = environments
+        self._leaves = executor.durable and config.manager.on_drain == "leave"
         inputs = Inputs(folders.work / "fetched", connection, config.fetched_bytes, self._pause)
         self._means = Means(
             environments={(e.name, e.version): e for e in environments},
@@ -86,7 +87,11 @@ class Agent:
     def run(self) -> int:
         """Work until told to stop; return the exit status."""
         waiting = self._outbox.recover()
-        self._register((*self._executor.survivors(), *waiting))
+        picked_up = self._pick_up(waiting)
+        self._register((*(job.attempt for job in picked_up), *waiting))
+        for job in picked_up:
+            job.cache = self._shared_cache()
+            job.start()
         threads = [
             threading.Thread(target=self._guarded, args=(duty,), name=duty.__name__, daemon=True)
             for duty in (self._beat, self._send, self._poll)
@@ -95,6 +100,27 @@ class Agent:
             thread.start()
         self._wait()
         return self._leave()
+
+    def _pick_up(self, waiting: tuple[str, ...]) -> list[PickedUp]:
+        """Make jobs of what went on while we were down, but for those whose end is known."""
+        for attempt in waiting:
+            self._executor.forget(attempt)
+        found = [PickedUp(job, self._means) for job in self._executor.survivors()]
+        with self._lock:
+            self._jobs |= {job.attempt: job for job in found}
+        if found:
+            log.info("picking up", jobs=[job.attempt for job in found])
+        return found
+
+    def _look_idle(self, since: float | None) -> float | None:
+        """Drain when there was no job for long; return since when there has been none."""
+        limit = self._config.idle_seconds
+        if limit is None or self._all_jobs():
+            return None
+        since = since or time.monotonic()
+        if time.monotonic() - since >= limit and not self._drain.is_set():
+            self.drain()
+        return since
 
     def drain(self) -> None:
         """Take nothing new; stop once what runs is over. Asked again: hand back what runs."""
@@ -116,10 +142,19 @@ class Agent:
     def _wait(self) -> None:
         """Until drained (and nothing runs), fenced, or refused."""
         deadline: float | None = None
+        idle: float | None = None
         while not self._stop.is_set():
             self._stop.wait(0.1)
+            idle = self._look_idle(idle)
             if not self._drain.is_set():
                 continue
+            if self._leaves and not self._hurry.is_set() and self._all_jobs():
+                self._executor.close(leave=True)
+                for job in self._all_jobs():
+                    job.join()
+                self._outbox.empty(LAST_WORDS)
+                self._end(Ending(STOPPED, "drained; jobs go on for the next process to pick up"))
+                return
             deadline = deadline or time.monotonic() + self._config.grace_seconds
             if self._hurry.is_set() or time.monotonic() >= deadline:
                 self._end_jobs(Reason.RETURNED)
@@ -320,7 +355,7 @@ class Agent:
         with self._lock:
             if assignment.attempt in self._jobs:
                 return
-            job = Job(assignment, self._means, self._shared_cache())
+            job = Assigned(assignment, self._means, self._shared_cache())
             self._jobs[assignment.attempt] = job
         if self._drain.is_set():
             job.kill(Reason.RETURNED)

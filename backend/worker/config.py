@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import socket
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -32,6 +33,22 @@ class EnvironmentConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerConfig:
+    """How jobs are handed to a resource manager, where one runs them."""
+
+    folder: Path | None = None  #: that the nodes see too, at the same path: `work` goes there
+    queues: Mapping[str, str] = field(default_factory=dict)  #: platform's queue: the manager's
+    native: tuple[str, ...] = ()  #: options in the manager's own words, for every job
+    site: Path | None = None  #: a site file of the library
+    python: str = sys.executable  #: the interpreter on the nodes that has this worker's software
+    interval: float | None = None  #: seconds between two questions to the manager
+    time_margin_seconds: int = 120  #: asked for above the queue's limit, which we hold ourselves
+    memory_margin_mb: int = 256  #: likewise, for what watches the job
+    seen_within_seconds: float = 10.0  #: a file that a node wrote is seen here by then
+    on_drain: str = "wait"  #: or "leave": jobs go on, and the next process picks them up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything a worker is told."""
 
@@ -53,6 +70,9 @@ class Config:
     fetched_bytes: int = 10 * 2**30  #: kept of inputs fetched over HTTP
     quotas: Quotas = field(default_factory=Quotas)
     data_folders: tuple[Path, ...] = ()  #: folders of databases that jobs may see
+    executor: str = "process"  #: or a resource manager, as `gristmill.connect` takes it
+    manager: ManagerConfig = field(default_factory=ManagerConfig)
+    idle_seconds: float | None = None  #: drain after so long without a job; None: never
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,6 +89,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cache", type=Path, help="the server's cache folder, if seen from here")
     made.add_argument("--work", type=Path, help="folder for this worker's own files")
     made.add_argument("--config", type=Path, help="TOML file with environments and the above")
+    made.add_argument("--executor", help="process (default), or a manager: slurm, oar, local …")
+    made.add_argument(
+        "--idle-seconds", type=float, help="stop after so long without a job (default: never)"
+    )
     made.add_argument("--sandbox", choices=("bubblewrap", "none"), help="default: bubblewrap")
     return made
 
@@ -105,6 +129,8 @@ def _config(
     if not NAME.fullmatch(name):
         raise BadConfig(f"a worker cannot be called {name!r}: letters, digits, . _ - (at most 100)")
     cache = _folder(told("cache"))
+    manager = _manager(table.get("manager", {}))
+    idle = told("idle_seconds")
     sandbox = told("sandbox", "bubblewrap")
     if sandbox not in ("bubblewrap", "none"):
         raise BadConfig(f"sandbox is {sandbox!r}, not bubblewrap or none")
@@ -121,7 +147,7 @@ def _config(
         name=name,
         cores=cores,
         memory_mb=memory_mb,
-        work=_folder(told("work")) or _default_work(name, cache),
+        work=_folder(told("work")) or _default_work(name, cache, manager.folder),
         cache=cache,
         sandbox=sandbox,
         environments=_environments(table, default_python),
@@ -131,7 +157,26 @@ def _config(
         fetched_bytes=int(told("fetched_bytes", 10 * 2**30)),
         quotas=replace(Quotas(), **table.get("quotas", {})),
         data_folders=tuple(Path(folder).resolve() for folder in table.get("data_folders", ())),
+        executor=str(told("executor", "process")),
+        manager=manager,
+        idle_seconds=None if idle is None else float(idle),
     )
+
+
+def _manager(table: Mapping[str, Any]) -> ManagerConfig:
+    unknown = sorted(table.keys() - {f.name for f in fields(ManagerConfig)})
+    if unknown:
+        raise BadConfig(f"[manager]: nothing is called {unknown[0]!r}")
+    given = dict(table)
+    for name in ("folder", "site"):
+        given[name] = _folder(given.get(name))
+    if isinstance(given.get("native"), str):
+        raise BadConfig("[manager]: `native` must be a list of options")
+    given["native"] = tuple(map(str, given.get("native", ())))
+    made = ManagerConfig(**given)
+    if made.on_drain not in ("wait", "leave"):
+        raise BadConfig(f"[manager]: on_drain is {made.on_drain!r}, not wait or leave")
+    return made
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -170,8 +215,10 @@ def _folder(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path).resolve()
 
 
-def _default_work(name: str, cache: Path | None) -> Path:
+def _default_work(name: str, cache: Path | None, folder: Path | None) -> Path:
     """Beside the cache if there is one: files can then be linked and moved, not copied."""
+    if folder is not None:
+        return folder / f"worker-{name}"
     if cache is not None:
         return cache.parent / f"worker-{name}"
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")

@@ -78,10 +78,10 @@ class Connection:
         with self._lock:
             self._token = token
 
-    def now(self) -> str:
-        """Return the time by the server's clock, for reports; ours may be wrong by hours."""
+    def now(self, at: float | None = None) -> str:
+        """Return the time (or `at`, of our clock) by the server's; ours may be wrong by hours."""
         # the worker is the edge: nobody above hands it the time
-        moment = datetime.fromtimestamp(time.time(), UTC) + self._skew
+        moment = datetime.fromtimestamp(time.time() if at is None else at, UTC) + self._skew
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def post(

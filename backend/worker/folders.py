@@ -7,6 +7,7 @@ import fcntl
 import re
 import shutil
 import signal
+from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -44,8 +45,11 @@ class Folders:
         self.jobs = work / "jobs"
         self._lock: IO[str] | None = None
 
-    def take(self) -> None:
-        """Make the folder ours alone, and remove what an earlier process left. Raises InUse."""
+    def take(self, keep: Collection[str] | None = None) -> None:
+        """Make the folder ours alone, and remove what an earlier process left. Raises InUse.
+
+        `keep`: attempts that go on without a worker; None where they all die with theirs.
+        """
         self.work.mkdir(parents=True, exist_ok=True)
         self.work.chmod(0o700)
         lock = (self.work / "lock").open("w")
@@ -55,7 +59,10 @@ class Folders:
             lock.close()
             raise InUse(f"another worker runs in {self.work}; give --work or --name") from error
         self._lock = lock
-        self._sweep()
+        if keep is None:
+            self._sweep()
+        else:
+            self._sweep_but(keep)
 
     def release(self) -> None:
         """Let another process have the folder."""
@@ -71,6 +78,12 @@ class Folders:
         for name in ("jobs", "standby"):
             shutil.rmtree(self.work / name, ignore_errors=True)
         self.jobs.mkdir()
+
+    def _sweep_but(self, keep: Collection[str]) -> None:
+        self.jobs.mkdir(exist_ok=True)
+        for folder in self.jobs.iterdir():
+            if folder.name not in keep:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def lay_out(self, assignment: Assignment) -> Path:
         """Write the sources of a job into a folder of its own."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -19,6 +20,7 @@ from backend.worker.executors.base import (
     Environment,
     Executor,
     Handle,
+    Left,
     PreparedJob,
     Reason,
 )
@@ -43,7 +45,7 @@ class Means:
     outputs: Outputs
     data_folders: tuple[Path, ...]
     report: Callable[[Report], None]
-    now: Callable[[], str]
+    now: Callable[[float | None], str]  #: that time, or now, by the server's clock
 
 
 class GivenUp(Exception):
@@ -51,13 +53,14 @@ class GivenUp(Exception):
 
 
 class Job:
-    """A job in a thread of its own."""
+    """A job in a thread of its own; `_work` is what kinds of them differ in."""
 
-    def __init__(self, assignment: Assignment, means: Means, cache: Path | None) -> None:
-        self.assignment = assignment
-        self.attempt = assignment.attempt
+    def __init__(
+        self, attempt: str, job: Mapping[str, Any], means: Means, cache: Path | None
+    ) -> None:
+        self.attempt, self.cache = attempt, cache
         self.reason: Reason | None = None
-        self._means, self._cache = means, cache
+        self._job, self._means = job, means
         self._handle: Handle | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=self.attempt, daemon=True)
@@ -82,15 +85,93 @@ class Job:
     def _run(self) -> None:
         try:
             report = self._work()
+        except Left:
+            return
         except Exception as error:  # whatever happens, the server must hear of the end
             log.exception("the worker failed on a job", attempt=self.attempt)
             report = self._failed("worker error", f"{type(error).__name__}: {error}")
-        finally:
-            self._means.folders.remove(self.attempt)
+        self._means.folders.remove(self.attempt)
         self._means.report(report)
+        self._means.executor.forget(self.attempt)
 
     def _work(self) -> Report:
-        """Fetch, run, judge, store; the answer is the last report."""
+        """Run it; the answer is the last report."""
+        raise NotImplementedError
+
+    # ---- after
+
+    def _after(self, ended: Ended) -> Report:
+        folder = self._means.folders.jobs / self.attempt
+        outcome = judge(ended, folder, self._job, self._voice.heard_start, self._voice.said)
+        try:
+            stored = self._means.outputs.store(self.attempt, outcome.outputs, self.cache)
+        except (BadResult, FileNotFoundError) as error:
+            stored = ()
+            outcome = _turned("bad output", _sentence(error))
+        except StoreFailed as error:
+            stored = ()
+            outcome = _turned("worker error", str(error))
+        return self._finished(outcome, ended, stored)
+
+    def _finished(self, outcome: Outcome, ended: Ended, stored: tuple[OutputFile, ...]) -> Report:
+        if outcome.outcome in ("done", "failed"):
+            self._voice.started()  # should its executable not have said so
+        usage = replace(
+            ended.usage,
+            bytes_read=outcome.statistics.get("bytes_read", 0),
+            bytes_written=outcome.statistics.get("bytes_written", 0),
+        )
+        return self._last(
+            outcome.outcome,
+            failure=outcome.failure,
+            exit_code=ended.exit_code,
+            usage=usage,
+            outputs=stored,
+            results=outcome.results,
+            at=ended.at,
+        )
+
+    def _given_up(self) -> Report:
+        return self._last("returned" if self.reason is Reason.RETURNED else "cancelled")
+
+    def _failed(self, kind: str, message: str) -> Report:
+        if self.reason is not None:
+            return self._given_up()
+        return self._last("failed", failure=JobFailure(kind=kind, message=message))
+
+    def _last(
+        self,
+        outcome: str,
+        *,
+        failure: JobFailure | None = None,
+        exit_code: int | None = None,
+        usage: Usage | None = None,
+        outputs: tuple[OutputFile, ...] = (),
+        results: dict[str, object] | None = None,
+        at: float | None = None,
+    ) -> Report:
+        return Report(
+            kind="finished",
+            attempt=self.attempt,
+            time=self._means.now(at),
+            outcome=outcome,
+            failure=failure,
+            exit_code=exit_code,
+            usage=usage,
+            outputs=outputs,
+            results=results,
+        )
+
+
+class Assigned(Job):
+    """A job that the server has just given."""
+
+    def __init__(self, assignment: Assignment, means: Means, cache: Path | None) -> None:
+        super().__init__(assignment.attempt, assignment.job, means, cache)
+        self.assignment = assignment
+
+    def _work(self) -> Report:
+        """Fetch, run, judge, store."""
         taken: list[StoredFile] = []
         with released(self._means.inputs, taken):
             try:
@@ -104,8 +185,6 @@ class Job:
                 return self._failed("worker error", _sentence(error))
             ended = handle.wait()
             return self._after(ended)
-
-    # ---- before
 
     def _prepare(self, taken: list[StoredFile]) -> PreparedJob:
         environment = self._means.environments.get(self.assignment.environment)
@@ -123,6 +202,8 @@ class Job:
             limits=self.assignment.limits,
             inputs=inputs,
             root=root,
+            block=self.assignment.block,
+            queue=self.assignment.queue,
         )
 
     def _input(self, number: int, folder: Path, taken: list[StoredFile]) -> tuple[Path, str]:
@@ -130,8 +211,8 @@ class Job:
             raise GivenUp
         given = self.assignment.inputs[number]
         inside(folder, given.path)
-        if self._cache is not None:
-            path = self._means.inputs.find_shared(self._cache, given.stored)
+        if self.cache is not None:
+            path = self._means.inputs.find_shared(self.cache, given.stored)
             if path is not None:
                 return path, given.path
         taken.append(given.stored)
@@ -157,69 +238,20 @@ class Job:
             self._handle = self._means.executor.start(prepared, self._voice)
             return self._handle
 
-    # ---- after
 
-    def _after(self, ended: Ended) -> Report:
-        folder = self._means.folders.jobs / self.attempt
-        outcome = judge(
-            ended, folder, self.assignment.job, self._voice.heard_start, self._voice.said
-        )
-        try:
-            stored = self._means.outputs.store(self.attempt, outcome.outputs, self._cache)
-        except (BadResult, FileNotFoundError) as error:
-            stored = ()
-            outcome = _turned("bad output", _sentence(error))
-        except StoreFailed as error:
-            stored = ()
-            outcome = _turned("worker error", str(error))
-        return self._finished(outcome, ended, stored)
+class PickedUp(Job):
+    """A job that an earlier process of this worker started."""
 
-    def _finished(self, outcome: Outcome, ended: Ended, stored: tuple[OutputFile, ...]) -> Report:
-        if outcome.outcome in ("done", "failed"):
-            self._voice.started()  # should its executable not have said so
-        usage = replace(
-            ended.usage,
-            bytes_read=outcome.statistics.get("bytes_read", 0),
-            bytes_written=outcome.statistics.get("bytes_written", 0),
-        )
-        return self._last(
-            outcome.outcome,
-            failure=outcome.failure,
-            exit_code=ended.exit_code,
-            usage=usage,
-            outputs=stored,
-            results=outcome.results,
-        )
+    def __init__(self, prepared: PreparedJob, means: Means) -> None:
+        super().__init__(prepared.attempt, prepared.job, means, None)
+        self._prepared = prepared
 
-    def _given_up(self) -> Report:
-        return self._last("returned" if self.reason is Reason.RETURNED else "cancelled")
-
-    def _failed(self, kind: str, message: str) -> Report:
-        if self.reason is not None:
-            return self._given_up()
-        return self._last("failed", failure=JobFailure(kind=kind, message=message))
-
-    def _last(
-        self,
-        outcome: str,
-        *,
-        failure: JobFailure | None = None,
-        exit_code: int | None = None,
-        usage: Usage | None = None,
-        outputs: tuple[OutputFile, ...] = (),
-        results: dict[str, object] | None = None,
-    ) -> Report:
-        return Report(
-            kind="finished",
-            attempt=self.attempt,
-            time=self._means.now(),
-            outcome=outcome,
-            failure=failure,
-            exit_code=exit_code,
-            usage=usage,
-            outputs=outputs,
-            results=results,
-        )
+    def _work(self) -> Report:
+        with self._lock:
+            handle = self._handle = self._means.executor.pick_up(self._prepared, self._voice)
+            if self.reason is not None:
+                handle.kill(self.reason)
+        return self._after(handle.wait())
 
 
 class UnknownEnvironment(Exception):
@@ -248,12 +280,12 @@ class Voice:
         self.heard_start = False
         self.said = ""  #: end of stderr
 
-    def started(self, native_id: str | None = None) -> None:
+    def started(self, native_id: str | None = None, at: float | None = None) -> None:
         """The job runs."""
         self.heard_start = True
         if not self._told:
             self._told = True
-            self._say(kind="started", native_id=native_id)
+            self._say(kind="started", native_id=native_id, at=at)
 
     def progress(self, fraction: float, message: str | None) -> None:
         """So much is done."""
@@ -276,12 +308,13 @@ class Voice:
         text: str | None = None,
         start: int | None = None,
         native_id: str | None = None,
+        at: float | None = None,
     ) -> None:
         self._means.report(
             Report(
                 kind=kind,
                 attempt=self._attempt,
-                time=self._means.now(),
+                time=self._means.now(at),
                 fraction=fraction,
                 message=message,
                 stream=stream,

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import structlog
 
@@ -14,11 +15,14 @@ from backend.worker import environments
 from backend.worker.agent import REFUSED, Agent
 from backend.worker.config import BadConfig, Config, read
 from backend.worker.connection import Connection, Refused
+from backend.worker.executors import spool
+from backend.worker.executors.base import Executor
 from backend.worker.executors.launch import Bare, Bubblewrap, Sandbox
 from backend.worker.executors.process import ProcessExecutor
 from backend.worker.folders import Folders, InUse
 from backend.worker.messages import BadAnswer
 from backend.worker.sandbox import bubblewrap, cgroups
+from gristmill.errors import GristmillError
 
 log = structlog.get_logger()
 WRONG = 2  #: exit status when the worker cannot start as asked
@@ -56,14 +60,13 @@ def run(config: Config) -> int:
     """Run a worker with this configuration."""
     sandbox = choose_sandbox(config)
     folders = Folders(config.work)
-    folders.take()
+    outlive = config.executor != "process"
+    folders.take(keep=spool.attempts(config.work) if outlive else None)
     described = environments.find(config.environments)
     found = environments.try_inside(described, sandbox, config.work)
     if not found:
         raise BadConfig("no environment works on this machine, so there is nothing to offer")
-    groups = cgroups.probe(config.cgroup)
-    groups.sweep()
-    executor = ProcessExecutor(config.work, sandbox, groups, config.quotas, config.standby)
+    executor = _cluster(config) if outlive else _process(config, sandbox)
     connection = Connection(config.server)
     agent = Agent(config, socket.gethostname(), found, executor, folders, connection)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -73,6 +76,22 @@ def run(config: Config) -> int:
     finally:
         connection.close()
         folders.release()
+
+
+def _process(config: Config, sandbox: Sandbox) -> Executor:
+    groups = cgroups.probe(config.cgroup)
+    groups.sweep()
+    return ProcessExecutor(config.work, sandbox, groups, config.quotas, config.standby)
+
+
+def _cluster(config: Config) -> Executor:
+    # the library's client is only loaded where a manager is used
+    from backend.worker.executors.cluster import connected
+
+    try:
+        return connected(config)
+    except GristmillError as error:
+        raise BadConfig(f"executor {config.executor!r}: {error}") from error
 
 
 def choose_sandbox(config: Config) -> Sandbox:
@@ -87,8 +106,13 @@ def choose_sandbox(config: Config) -> Sandbox:
             f"{problem}. Jobs would not be shut in. Install bubblewrap and allow user "
             "namespaces, or, where everybody is trusted, start with --sandbox none"
         )
-    own = [config.work, config.cache, config.token_file]
-    return Bubblewrap([path for path in own if path is not None])
+    return Bubblewrap(hidden(config))
+
+
+def hidden(config: Config) -> tuple[Path, ...]:
+    """Return the folders that no job may see."""
+    own = (config.work, config.cache, config.token_file)
+    return tuple(path for path in own if path is not None)
 
 
 def _log_to_stderr() -> None:

@@ -29,8 +29,9 @@ BATCH_TEXT = 2**20  #: characters of log in one request
 class Outbox:
     """A queue of reports; one thread takes batches from it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, join: bool = True) -> None:
+        """`join`: pieces of a log may travel as one; not where the same pieces may come again."""
+        self._folder, self._join = folder, join
         folder.mkdir(parents=True, exist_ok=True)
         self._waiting: deque[Report] = deque()
         self._progress: dict[str, Report] = {}
@@ -75,7 +76,7 @@ class Outbox:
 
     def _queue(self, report: Report) -> None:
         last = self._waiting[-1] if self._waiting else None
-        if last is not None and _joins(last, report):
+        if self._join and last is not None and _joins(last, report):
             self._waiting[-1] = replace(last, text=(last.text or "") + (report.text or ""))
         else:
             self._waiting.append(report)

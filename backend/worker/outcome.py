@@ -27,6 +27,7 @@ KILLED = {
     Reason.DISK: ("algorithm error", "the block wrote more to disk than a job may"),
     Reason.PROCESSES: ("algorithm error", "the block started more processes than a job may"),
     Reason.NO_SPACE: ("worker error", "the worker's disk is full"),
+    Reason.LOST: ("worker error", "the resource manager did not run the block to its end"),
 }
 
 

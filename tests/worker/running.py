@@ -33,7 +33,7 @@ class Heard:
     begun: threading.Event = field(default_factory=threading.Event)
     spoke: threading.Condition = field(default_factory=threading.Condition)
 
-    def started(self, native_id: str | None = None) -> None:
+    def started(self, native_id: str | None = None, at: float | None = None) -> None:
         self.begun.set()
 
     def progress(self, fraction: float, message: str | None) -> None:

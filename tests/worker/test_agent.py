@@ -63,9 +63,10 @@ class Worker:
         script.chmod(0o755)
         token = tmp / "token"
         token.write_text(CREDENTIAL + "\n")
-        quotas = settings.pop("quotas", {})
+        tables = {name: settings.pop(name, {}) for name in ("quotas", "manager")}
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-        lines += ["[quotas]", *(f"{name} = {value}" for name, value in quotas.items())]
+        for name, table in tables.items():
+            lines += [f"[{name}]", *(f"{key} = {json.dumps(v)}" for key, v in table.items())]
         environments = [
             {"executable": [str(script)], "bind": [str(script.parent)]},
             {

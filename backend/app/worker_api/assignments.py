@@ -113,6 +113,7 @@ def _assignment(
         job=_job(row.job, world.parts, lease, limits),
         files=sources,
         inputs=tuple(input_files(row.job, world.parts)),
+        queue=row.queue_name,
     )
 
 

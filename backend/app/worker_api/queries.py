@@ -101,6 +101,7 @@ async def blocks(session: AsyncSession, ids: Collection[UUID]) -> dict[str, Any]
             experiment.c.id.label("experiment_id"),
             experiment.c.name.label("experiment_name"),
             experiment.c.owner,
+            queue.c.name.label("queue_name"),
             queue.c.memory_mb,
             queue.c.time_limit_seconds,
             queue.c.cores_per_slot,

@@ -39,6 +39,8 @@ class PreparedJob:
     limits: Limits
     inputs: tuple[tuple[Path, str], ...] = ()  #: (file here, its place in the job folder)
     root: Path | None = None  #: a folder on this machine with a database's files
+    block: str = ""  #: name, for people who look at a cluster's queue
+    queue: str = ""  #: name of the platform's queue
 
 
 class Reason(StrEnum):
@@ -52,6 +54,7 @@ class Reason(StrEnum):
     DISK = "disk quota"
     PROCESSES = "process limit"
     NO_SPACE = "no space left"  # on the worker's disk, whoever filled it
+    LOST = "lost"  # the resource manager ended it, or nobody can say what became of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +65,14 @@ class Ended:
     reason: Reason | None
     usage: Usage
     detail: str = ""  #: what the reason was measured by
+    at: float | None = None  #: epoch seconds, where that was not just now
 
 
 class Listener(Protocol):
     """Hears of a running job. Called from the thread that waits for the job."""
 
-    def started(self, native_id: str | None = None) -> None:
-        """The job's process really runs."""
+    def started(self, native_id: str | None = None, at: float | None = None) -> None:
+        """The job's process really runs, since `at` (epoch seconds) if that was not just now."""
 
     def progress(self, fraction: float, message: str | None) -> None:
         """So much is done (0 to 1)."""
@@ -96,15 +100,26 @@ class Executor(Protocol):
     name: str  #: "process", or the resource manager's
     sandbox: str  #: "bubblewrap" or "none"
     limits: str  #: how the memory limit is held
+    durable: bool  #: its jobs go on when the worker is gone
 
     def start(self, job: PreparedJob, listener: Listener) -> Handle:
         """Start a job. Raises CannotStart where it is the worker's fault that it does not."""
 
-    def survivors(self) -> tuple[str, ...]:
-        """Attempts that went on while the worker was down."""
+    def survivors(self) -> tuple[PreparedJob, ...]:
+        """Jobs that an earlier process of this worker started, and whose end nobody has heard."""
 
-    def close(self) -> None:
-        """End whatever was started ahead of need."""
+    def pick_up(self, job: PreparedJob, listener: Listener) -> Handle:
+        """Follow one of the survivors; the listener hears again all that it has said."""
+
+    def forget(self, attempt: str) -> None:
+        """The job's last report is on disk: keep nothing of it."""
+
+    def close(self, *, leave: bool = False) -> None:
+        """End what was started ahead of need; `leave`: `wait` raises Left, and jobs go on."""
+
+
+class Left(Exception):
+    """The worker stops and leaves the job running, for its next process to pick up."""
 
 
 class CannotStart(Exception):

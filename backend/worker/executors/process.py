@@ -50,6 +50,7 @@ class ProcessExecutor:
     """Starts jobs on this machine."""
 
     name = "process"
+    durable = False
 
     def __init__(
         self, work: Path, sandbox: Sandbox, groups: Groups, quotas: Quotas, standby: int = 0
@@ -61,11 +62,18 @@ class ProcessExecutor:
         self.standby = Standby(work / "standby", ahead, self._start_ahead)
         processes.adopt_orphans()
 
-    def survivors(self) -> tuple[str, ...]:
+    def survivors(self) -> tuple[PreparedJob, ...]:
         """Return nothing: our jobs die with us."""
         return ()
 
-    def close(self) -> None:
+    def pick_up(self, job: PreparedJob, listener: Listener) -> ProcessHandle:
+        """Refuse: there is nothing to pick up."""
+        raise CannotStart(f"{job.attempt} died with the process that started it")
+
+    def forget(self, attempt: str) -> None:
+        """Nothing is kept of a job."""
+
+    def close(self, *, leave: bool = False) -> None:
         """End what waits for jobs."""
         self.standby.close()
 

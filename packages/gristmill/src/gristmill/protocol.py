@@ -123,6 +123,7 @@ class Assignment:
     job: dict[str, Any]  #: job.json, complete but for the worker's own paths
     files: dict[str, str]  #: text files to write into the job folder: sources and libraries
     inputs: tuple[InputFile, ...]
+    queue: str = ""  #: name, for workers that have a cluster's queue for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
