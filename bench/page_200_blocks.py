@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.browser.stack import (  # noqa: E402 - found by the line above
+from tests.browser.stack import (
     CHROMIUM_ARGUMENTS,
     Stack,
     chromium,
@@ -59,7 +59,7 @@ def declare(client: httpx.Client) -> None:
 
 def large(client: httpx.Client) -> str:
     """Create an experiment of 200 blocks in layers, each reading one of the layer before."""
-    chance = random.Random(200)  # noqa: S311 - a drawing, no secret
+    chance = random.Random(200)
     names = [f"block_{number}" for number in range(BLOCKS - 2)]
     width = 14
     sources = ["digits", *names]

@@ -1,4 +1,4 @@
-"""The whole product in processes of its own: server, database, worker, the example's declarations."""
+"""The whole product in processes of its own: server, database, worker, the example."""
 
 from __future__ import annotations
 
