@@ -13,6 +13,8 @@ from gristmill.errors import GristmillError
 PROGRAMS = {
     "server": ("backend.app.cli", "gristmill-server[server]", "run the server"),
     "worker": ("backend.worker.main", "gristmill-server[worker]", "run a worker"),
+    "pilots": ("backend.worker.pilots", "gristmill-server[worker]", "run workers on a cluster"),
+    "simulate": ("backend.simulation.cli", "gristmill-server", "try policies on a recorded load"),
 }
 SERVER_COMMANDS = frozenset({"serve", "migrate", "create-admin", "openapi"})
 
