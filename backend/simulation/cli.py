@@ -216,8 +216,7 @@ def _as_text(load: Load, site: Site, measures: list[Measures], written: list[Pat
     return (
         "\n".join(
             [
-                f"{load.name}: {_counted(len(load.jobs), 'job')} of {_counted(len(load.users), 'user')}"
-                f" on {_counted(site.slots, 'slot')} of {_counted(site.workers, 'worker')}",
+                _title(load, site),
                 *([f"left out: {load.left_out} records that did not run"] if load.left_out else []),
                 "",
                 *(_row(row, widths) for row in rows),
@@ -227,6 +226,12 @@ def _as_text(load: Load, site: Site, measures: list[Measures], written: list[Pat
         ).rstrip()
         + "\n"
     )
+
+
+def _title(load: Load, site: Site) -> str:
+    jobs, users = _counted(len(load.jobs), "job"), _counted(len(load.users), "user")
+    slots, workers = _counted(site.slots, "slot"), _counted(site.workers, "worker")
+    return f"{load.name}: {jobs} of {users} on {slots} of {workers}"
 
 
 def _row(cells: list[str], widths: list[int]) -> str:
