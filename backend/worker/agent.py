@@ -59,6 +59,7 @@ class Agent:
     ) -> None:
         self._config, self._host, self._executor = config, host, executor
         self._connection, self._folders = connection, folders
+        self._born = time.monotonic()
         self._stop = threading.Event()
         self._drain = threading.Event()
         self._ending: Ending | None = None
@@ -113,8 +114,10 @@ class Agent:
         return found
 
     def _look_idle(self, since: float | None) -> float | None:
-        """Drain when there was no job for long; return since when there has been none."""
-        limit = self._config.idle_seconds
+        """Drain when our time is over, or there was no job for long; return since when."""
+        life, limit = self._config.life_seconds, self._config.idle_seconds
+        if life is not None and time.monotonic() >= self._born + life and not self._drain.is_set():
+            self.drain()
         if limit is None or self._all_jobs():
             return None
         since = since or time.monotonic()

@@ -73,6 +73,7 @@ class Config:
     executor: str = "process"  #: or a resource manager, as `gristmill.connect` takes it
     manager: ManagerConfig = field(default_factory=ManagerConfig)
     idle_seconds: float | None = None  #: drain after so long without a job; None: never
+    life_seconds: float | None = None  #: drain after so long in any case; None: never
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,6 +93,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--executor", help="process (default), or a manager: slurm, oar, local …")
     made.add_argument(
         "--idle-seconds", type=float, help="stop after so long without a job (default: never)"
+    )
+    made.add_argument(
+        "--life-seconds", type=float, help="drain after so long in any case (default: never)"
     )
     made.add_argument("--sandbox", choices=("bubblewrap", "none"), help="default: bubblewrap")
     return made
@@ -130,7 +134,7 @@ def _config(
         raise BadConfig(f"a worker cannot be called {name!r}: letters, digits, . _ - (at most 100)")
     cache = _folder(told("cache"))
     manager = _manager(table.get("manager", {}))
-    idle = told("idle_seconds")
+    idle, life = told("idle_seconds"), told("life_seconds")
     sandbox = told("sandbox", "bubblewrap")
     if sandbox not in ("bubblewrap", "none"):
         raise BadConfig(f"sandbox is {sandbox!r}, not bubblewrap or none")
@@ -160,6 +164,7 @@ def _config(
         executor=str(told("executor", "process")),
         manager=manager,
         idle_seconds=None if idle is None else float(idle),
+        life_seconds=None if life is None else float(life),
     )
 
 

@@ -42,7 +42,7 @@ class NoSandbox(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a worker until it is told to stop; return its exit status."""
-    _log_to_stderr()
+    log_to_stderr()
     try:
         config = read(sys.argv[1:] if argv is None else argv, os.environ, sys.executable)
         # the credential is ours alone now; programs that we start must not find it
@@ -115,7 +115,8 @@ def hidden(config: Config) -> tuple[Path, ...]:
     return tuple(path for path in own if path is not None)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
+    """Log JSON lines to standard error."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
