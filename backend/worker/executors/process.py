@@ -360,10 +360,11 @@ class ProcessHandle:
         measured.memory_bytes = max(measured.memory_bytes, memory)
         measured.user_seconds = max(measured.user_seconds, load.user_seconds)
         measured.system_seconds = max(measured.system_seconds, load.system_seconds)
-        if memory > self._job.limits.memory_mb * MIB or self._group.out_of_memory():
-            self._end(Reason.MEMORY, f"{memory // MIB} MB of {self._job.limits.memory_mb} MB")
-        elif len(pids) > self._quotas.processes:
+        # a fork bomb is over both limits: the number of processes is what is wrong with it
+        if len(pids) > self._quotas.processes:
             self._end(Reason.PROCESSES, f"more than {self._quotas.processes} processes")
+        elif memory > self._job.limits.memory_mb * MIB or self._group.out_of_memory():
+            self._end(Reason.MEMORY, f"{memory // MIB} MB of {self._job.limits.memory_mb} MB")
 
     def _look_at_disk(self) -> None:
         size, files = _disk_use(self._job.folder, self._quotas.files)
