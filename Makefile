@@ -66,7 +66,7 @@ test: check test-quick test-e2e test-rm docs ## everything that CI runs
 test-quick: install frontend/node_modules/.package-lock.json ## unit and integration tests
 	@$(PYTHON) scripts/system.py bubblewrap sshd
 	cd frontend && npm test
-	$(PYTEST) -n 2 -m "not e2e and not real_rm"
+	$(PYTEST) -n 2 -m "not e2e and not real_rm and not conformance"
 
 test-core: install ## the scheduler's decisions alone; run on save
 	$(PYTEST) -q tests/core
@@ -77,7 +77,7 @@ test-e2e: install environment frontend ## real server, worker and Chromium; cras
 
 test-rm: install ## the conformance suite on real Slurm, Grid Engine, OAR, and over SSH
 	@$(PYTHON) scripts/system.py sshd
-	$(PYTEST) -m real_rm
+	$(PYTEST) -m "real_rm or conformance"
 
 openapi: install ## write openapi/openapi.json from the code
 	$(BIN)/python -m backend.app openapi > openapi/openapi.json

@@ -23,6 +23,8 @@ from gristmill.protocol import Assignment, InputFile, Limits, StoredFile
 from tests.runtime.jobs import FORMATS, integers, read_file, write_file
 from tests.worker.fake_server import CREDENTIAL, FakeServer
 
+pytestmark = pytest.mark.e2e
+
 SHELL = """#!/bin/bash
 if [ "$1" = describe ]; then
     echo '{"name": "Shell", "version": "1", "os": "any", "packages": {}}'

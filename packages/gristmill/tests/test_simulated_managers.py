@@ -69,6 +69,7 @@ def cases() -> Iterator[object]:
             yield pytest.param(name, check, id=f"{name}-{check.__name__}", marks=marks)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(("name", "check"), list(cases()))
 def test_conformance(name: str, check: Check, farm: Callable[..., Path], tmp_path: Path) -> None:
     simulator, limits = MANAGERS[name]
