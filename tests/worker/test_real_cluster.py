@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from gristmill.client import Client, Experiment
 from gristmill.drivers import Slurm
 from gristmill.jobs import JobState
 from gristmill.journal import MemoryJournal
+from gristmill.prefixes import owned_by, read_prefix
 from tests.examples.farm import ROOT, Farm
 from tests.server_process import ServerProcess
 
@@ -92,7 +94,8 @@ class ClusterFarm:
         token = self.data / "admin.token"
         if not token.exists():
             with self.farm.client("admin") as client:
-                token.write_text(client.create_personal_token("pilots", ("read", "write", "admin")).token)
+                scopes = ("read", "write", "admin")
+                token.write_text(client.create_personal_token("pilots", scopes).token)
             text = (self.data / "worker.toml").read_text().splitlines()
             kept = [line for line in text if not line.startswith(("name", "token_file"))]
             kept = [f"cache = {json.dumps(str(self.data / 'cache'))}", "standby = 0", *kept]
@@ -125,22 +128,23 @@ class ClusterFarm:
             client.publish(tmp / "digits", update=True)
 
     def experiment(self) -> Experiment:
-        """Make the example's experiment."""
-        self.farm.bootstrap("--experiment")
+        """Make the example's experiment, once there are slots for it."""
         with self.farm.client() as client:
-            return client.find_experiment("digits")
+            [one] = owned_by(read_prefix(DIGITS), "demo").experiments
+            until(lambda: any(queue.slots >= 2 for queue in client.my_queues()))
+            return client.create_experiment(
+                one.name, toolchain=one.toolchain, declaration=one.declaration
+            )
 
 
 @pytest.fixture
 def farm(slurm: Slurm) -> Iterator[ClusterFarm]:
-    import tempfile
-
     folder = Path(tempfile.mkdtemp(prefix="gristmill-cluster-"))
     folder.chmod(0o755)
     bare = Farm(ServerProcess(folder / "data"))
-    bare.server.start()
     made = ClusterFarm(bare, [])
     try:
+        bare.server.start()
         bare.server.run("create-admin", "admin", stdin="a password of tests\n")
         bare.bootstrap()
         yield made
