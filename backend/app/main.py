@@ -31,11 +31,13 @@ from backend.app.events.live import Live
 from backend.app.metrics import Metrics
 from backend.app.openapi import describe
 from backend.app.routing import operation_id
+from backend.app.scheduling import figures
 from backend.app.scheduling.leadership import PostgresLeadership
 from backend.app.scheduling.store import PostgresStore
 from backend.app.services import Services
 from backend.app.settings import Settings
 from backend.scheduler.loop import Scheduler
+from backend.scheduler.ports import Bus
 
 STANDBY_AFTER = 5.0  #: seconds in which a process that may schedule is ready
 
@@ -48,12 +50,12 @@ async def _lately_revoked(background: Sessions, settings: Settings) -> set[UUID]
 
 
 def _scheduler(
-    settings: Settings, engines: Engines, hub: Hub, splitter: CacheSplitter
+    settings: Settings, engines: Engines, bus: Bus, splitter: CacheSplitter
 ) -> Scheduler:
     leadership = PostgresLeadership(engines.background)
     return Scheduler(
         PostgresStore(engines.background, leadership),
-        hub,
+        bus,
         splitter,
         leadership=leadership,
         lease_seconds=settings.lease_seconds,
@@ -73,7 +75,7 @@ async def _scheduling(scheduler: Scheduler) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Services]:
+async def running(settings: Settings, metrics: Metrics) -> AsyncIterator[Services]:
     """Open everything that lives, and close it in the reverse order."""
     assert settings.database_url is not None
     engines = engine.connect(settings.database_url.get_secret_value())
@@ -81,7 +83,9 @@ async def running(settings: Settings) -> AsyncIterator[Services]:
         await migrations.require_head(engines.background)
         background = sessions(engines.background)
         hub, cache = Hub(), CacheStore(settings.cache)
-        scheduler = _scheduler(settings, engines, hub, CacheSplitter(background, cache))
+        bus = figures.MeasuredBus(hub, metrics)
+        scheduler = _scheduler(settings, engines, bus, CacheSplitter(background, cache))
+        metrics.registry.register(figures.SchedulerFigures(scheduler))
         live = Live(
             hub=hub,
             lists=ListFeed(hub, background),
@@ -118,7 +122,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with running(settings) as services, metrics.watching():
+        async with running(settings, metrics) as services, metrics.watching():
             app.state.services = services
             yield
 

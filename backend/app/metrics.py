@@ -44,6 +44,12 @@ class Metrics:
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5),
             registry=self.registry,
         )
+        self.event_lag = Histogram(
+            "gristmill_event_lag_seconds",
+            "From a decision to its events' hand-over to those who follow here, commit included",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5),
+            registry=self.registry,
+        )
         self.last_lag = Gauge(
             "gristmill_loop_last_lag_seconds",
             "The last lag of the event loop",

@@ -30,8 +30,8 @@ from backend.scheduler.core.events import (
 )
 from backend.scheduler.core.explain import Explanation
 from backend.scheduler.core.farm import Farm
-from backend.scheduler.core.instructions import Instruction, Lease, PlanSplit, Refuse
-from backend.scheduler.core.model import WorkerState
+from backend.scheduler.core.instructions import Close, Instruction, Lease, PlanSplit, Refuse
+from backend.scheduler.core.model import FailureKind, WorkerState
 from backend.scheduler.core.story import Line
 from backend.scheduler.ports import (
     AlwaysLeader,
@@ -95,7 +95,10 @@ class Tally:
 
     events: int = 0
     instructions: int = 0
+    passes: int = 0
     leases: int = 0
+    leases_lost: int = 0  #: their worker went silent, or came back without them
+    waited_seconds: float = 0.0  #: of all jobs, from their inputs' end to their lease
     refusals: int = 0
     commits: int = 0
     rebuilds: int = 0
@@ -254,6 +257,10 @@ class Scheduler:
         self._progress[attempt] = Progress(attempt=attempt, fraction=fraction, message=message)
         return True
 
+    def oldest_waiting(self) -> Mapping[str, float]:
+        """Return, by queue, for how many seconds its oldest waiting job has waited."""
+        return self._farm.oldest_waiting(self._clock.now()) if self._farm else {}
+
     def explain(self, block: str) -> Explanation | None:
         """Say why a live block is where it is; None if it is not live."""
         return self._farm.explain(block, self._clock.now()) if self._farm else None
@@ -352,6 +359,7 @@ class Scheduler:
         instructions = self._decide(batch, now)
         decided = self._clock.monotonic()
         events = await self._commit(instructions, now)
+        self.tally.passes += 1
         self.tally.pass_seconds += decided - began
         self.tally.commit_seconds += self._clock.monotonic() - decided
         self._announce(instructions, events)
@@ -388,6 +396,9 @@ class Scheduler:
                 self._plan(instruction.block, instruction.slots)
             elif isinstance(instruction, Lease):
                 self.tally.leases += 1
+                self.tally.waited_seconds += self._the_farm().waited(instruction.attempt)
+            elif isinstance(instruction, Close) and _is_lost(instruction):
+                self.tally.leases_lost += 1
 
     def _publish(self, events: list[PublishedEvent]) -> None:
         by_experiment: dict[str, list[PublishedEvent]] = {}
@@ -516,6 +527,10 @@ def _without_keys(event: Event, keys: frozenset[str]) -> Event:
     if isinstance(event, Submitted):
         return replace(event, cached=event.cached - keys)
     return event
+
+
+def _is_lost(close: Close) -> bool:
+    return close.failure is not None and close.failure.kind is FailureKind.LOST
 
 
 def vars_of(tally: Tally) -> dict[str, float]:

@@ -84,6 +84,21 @@ class Farm:
         """Yield every open lease."""
         return (_lease(open_) for open_ in self._live.open.values())
 
+    def waited(self, attempt: str) -> float:
+        """Return the seconds for which the job of an open lease waited; 0 if there is none."""
+        open_ = self._live.open.get(attempt)
+        return open_.leased_at - open_.job.block.queued_at if open_ else 0.0
+
+    def oldest_waiting(self, now: float) -> dict[str, float]:
+        """Return, by queue, for how many seconds its oldest waiting job has waited."""
+        oldest = dict.fromkeys(self._live.queues, 0.0)
+        for line in self._live.lines.values():
+            for lane in line.lanes.values():
+                if lane.waiting:
+                    waited = now - lane.waiting_since
+                    oldest[line.queue.id] = max(oldest[line.queue.id], waited)
+        return oldest
+
     def revoked(self) -> Iterable[str]:
         """Yield the open attempts that are to be killed."""
         return (open_.attempt for open_ in self._live.open.values() if open_.revoked)
