@@ -16,9 +16,10 @@ RUN python -m venv /opt/gristmill && /opt/gristmill/bin/pip install --no-cache-d
 COPY pyproject.toml README.md COPYING COPYING.LESSER ./
 COPY packages ./packages
 COPY backend ./backend
+COPY alembic ./alembic
 # The locked versions are constraints, so that only what the server needs is installed.
 RUN grep -oE '^[A-Za-z0-9._-]+==[^ \\;]+( ;[^\\]*)?' requirements/dev.txt > /tmp/constraints.txt \
- && /opt/gristmill/bin/uv pip install --no-cache --python /opt/gristmill/bin/python --compile-bytecode -c /tmp/constraints.txt './packages/gristmill[cli,client]' '.[server,worker]'
+ && /opt/gristmill/bin/uv pip install --no-cache --python /opt/gristmill/bin/python --compile-bytecode --no-sources -c /tmp/constraints.txt './packages/gristmill[cli,client]' '.[server,worker]'
 
 FROM python:3.11-slim-bookworm AS base
 RUN useradd --create-home --uid 10001 gristmill
@@ -35,18 +36,17 @@ COPY --from=build /build/packages /tmp/packages
 RUN python -m venv /opt/environment \
  && /opt/environment/bin/pip install --no-cache-dir --require-hashes -r /tmp/environment.txt \
  && /opt/environment/bin/pip install --no-cache-dir --no-deps /tmp/packages/gristmill && rm -rf /tmp/packages /tmp/environment.txt
+RUN mkdir -p /var/lib/gristmill-worker && chown gristmill /var/lib/gristmill-worker
 USER gristmill
 ENTRYPOINT ["python", "-m", "backend.worker"]
 
 FROM base AS server
-COPY --from=page /page/frontend/dist /srv/gristmill/page
-COPY alembic.ini /srv/gristmill/
-COPY alembic /srv/gristmill/alembic
-ENV GRISTMILL_PAGE=/srv/gristmill/page GRISTMILL_HOST=0.0.0.0 GRISTMILL_DATA=/var/lib/gristmill
+# Where an installed server looks for its page: inside its package.
+COPY --from=page /page/frontend/dist /opt/gristmill/lib/python3.11/site-packages/backend/page
+ENV GRISTMILL_HOST=0.0.0.0 GRISTMILL_DATA=/var/lib/gristmill
 USER root
 RUN mkdir -p /var/lib/gristmill && chown gristmill /var/lib/gristmill
 USER gristmill
-WORKDIR /srv/gristmill
 VOLUME /var/lib/gristmill
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
