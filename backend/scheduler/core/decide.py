@@ -604,10 +604,10 @@ def _worker_set(live: Live, event: WorkerSet, now: float, out: Out) -> None:
     if event.running is not None and known is not None:
         known.rests.clear()
     site = live.set_worker(worker)
-    if event.running is not None:
-        _fence(live, site, [a for a in site.open if a not in event.running], _GONE, now, out)
-    elif worker.state in (WorkerState.OFFLINE, WorkerState.LOST):
+    if worker.state in (WorkerState.OFFLINE, WorkerState.LOST):  # whatever it says it runs
         _fence(live, site, list(site.open), _GONE, now, out)
+    elif event.running is not None:
+        _fence(live, site, [a for a in site.open if a not in event.running], _GONE, now, out)
 
 
 def _worker_heard(live: Live, event: WorkerHeard, out: Out) -> None:
