@@ -92,8 +92,8 @@ class Connection:
         with _as_ours():
             answer = self._client.post(
                 f"{PREFIX}/{what}",
-                json=protocol.dump(message),
-                headers=self._headers(token),
+                content=_encoded(message),
+                headers={**self._headers(token), "Content-Type": "application/json"},
                 timeout=timeout,
             )
         self.check(answer)
@@ -153,6 +153,14 @@ class Connection:
             return
         skew = told - datetime.fromtimestamp(time.time(), UTC)
         self._skew = skew if abs(skew.total_seconds()) > SKEW_SEEN else timedelta()
+
+
+def _encoded(message: Any) -> bytes:
+    """Return a message as JSON; ASCII only, so that no text of a job can fail to be encoded."""
+    try:
+        return json.dumps(protocol.dump(message), allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Refused(f"it cannot be written as JSON: {error}") from error
 
 
 @contextmanager

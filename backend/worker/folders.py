@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import re
-import shutil
 import signal
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
@@ -13,7 +11,7 @@ from typing import IO
 
 import structlog
 
-from backend.worker import processes
+from backend.worker import processes, trees
 from gristmill.protocol import Assignment
 
 log = structlog.get_logger()
@@ -76,14 +74,14 @@ class Folders:
             log.warning("ending jobs that an earlier process left", processes=left)
             processes.send(left, signal.SIGKILL)
         for name in ("jobs", "standby"):
-            shutil.rmtree(self.work / name, ignore_errors=True)
+            trees.remove(self.work / name)
         self.jobs.mkdir()
 
     def _sweep_but(self, keep: Collection[str]) -> None:
         self.jobs.mkdir(exist_ok=True)
         for folder in self.jobs.iterdir():
             if folder.name not in keep:
-                shutil.rmtree(folder, ignore_errors=True)
+                trees.remove(folder)
 
     def lay_out(self, assignment: Assignment) -> Path:
         """Write the sources of a job into a folder of its own."""
@@ -100,5 +98,4 @@ class Folders:
 
     def remove(self, attempt: str) -> None:
         """Remove the folder of a job."""
-        with contextlib.suppress(OSError):
-            shutil.rmtree(self.jobs / attempt)
+        trees.remove(self.jobs / attempt)

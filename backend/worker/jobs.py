@@ -181,6 +181,8 @@ class Assigned(Job):
                 return self._given_up()
             except UnknownEnvironment as error:
                 return self._failed("environment unavailable", str(error))
+            except UnknownFolder as error:  # chosen by the database's author: not our fault
+                return self._failed("algorithm error", str(error))
             except (FetchFailed, BadAssignment, CannotStart, OSError) as error:
                 return self._failed("worker error", _sentence(error))
             ended = handle.wait()
@@ -226,8 +228,9 @@ class Assigned(Job):
             return job, None
         path = Path(root).resolve()
         if not any(path.is_relative_to(folder) for folder in self._means.data_folders):
-            raise BadAssignment(
-                f"the database's folder {root} is not among this worker's data_folders"
+            raise UnknownFolder(
+                f"the database's folder {root[:200]} is not among this worker's data_folders: "
+                "upload the files, or ask the administrator"
             )
         return {**job, "root": str(path)}, path
 
@@ -256,6 +259,10 @@ class PickedUp(Job):
 
 class UnknownEnvironment(Exception):
     """The assignment asks for an environment that this worker did not find."""
+
+
+class UnknownFolder(Exception):
+    """A database names a folder that this worker may not show to jobs."""
 
 
 def _turned(kind: str, message: str) -> Outcome:

@@ -7,6 +7,7 @@ files that job.json asked for; whatever result.json says beyond that is read, bo
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from backend.worker.executors.base import Ended, Reason
+from backend.worker.texts import storable
 from gristmill.protocol import JobFailure
 
-RESULT_LIMIT = 64 * 2**20  #: bytes of result.json
-DONE, USER_FAILED = 0, 1
+RESULT_LIMIT = 8 * 2**20  #: bytes of result.json; read, it takes up to thirty times as much
+DEEPEST = 40  #: levels of results, as in every document
+DONE, USER_FAILED, WRONG_CALL = 0, 1, 2
 
 #: the core's FailureKind of each reason to end a job, and the sentence for the user
 KILLED = {
@@ -87,7 +90,7 @@ def _failed(kind: str, message: str, trace: str | None = None) -> Outcome:
 
 
 def _without_result(code: int | None, started: bool, said: str) -> Outcome:
-    if not started or code == 2:
+    if not started:  # later, status 2 may come from user code: nothing that speaks against us
         return _failed(
             "worker error", f"the environment's executable ended with status {code}: {said.strip()}"
         )
@@ -95,7 +98,8 @@ def _without_result(code: int | None, started: bool, said: str) -> Outcome:
         return _failed("bad output", "the block ended without saying that it was done")
     if code is not None and code > 128:
         return _failed("crashed", f"the block was ended by signal {code - 128}")
-    return _failed("crashed", f"the block ended with status {code} without saying why")
+    why = f": {said.strip()}" if code == WRONG_CALL and said.strip() else " without saying why"
+    return _failed("crashed", f"the block ended with status {code}{why}")
 
 
 def _user_failed(result: Mapping[str, Any]) -> Outcome:
@@ -103,12 +107,9 @@ def _user_failed(result: Mapping[str, Any]) -> Outcome:
     error = error if isinstance(error, dict) else {}
     message = f"{error.get('type', 'Error')}: {error.get('message', '')}"
     trace = error.get("trace")
-    return _failed("algorithm error", _text(message, 10_500), _text(trace or "", 61_000) or None)
-
-
-def _text(value: Any, limit: int) -> str:
-    clean = str(value).replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    return clean[:limit]
+    return _failed(
+        "algorithm error", storable(message, 10_500), storable(trace or "", 61_000) or None
+    )
 
 
 def _read_result(path: Path) -> dict[str, Any]:
@@ -166,19 +167,23 @@ def _done(result: Mapping[str, Any], folder: Path, job: Mapping[str, Any]) -> Ou
     return Outcome(
         outcome="done",
         outputs=outputs,
-        results=_without_nul(results) if job.get("kind") == "analyzer" else None,
+        results=_clean(results, 0) if job.get("kind") == "analyzer" else None,
         statistics=_counts(statistics if isinstance(statistics, dict) else {}),
     )
 
 
-def _without_nul(value: Any) -> Any:
-    """PostgreSQL's JSON holds no NUL and no half characters."""
+def _clean(value: Any, depth: int) -> Any:
+    """Return results with storable texts. Raises BadResult where JSON or the server has no room."""
+    if depth > DEEPEST:
+        raise BadResult(f"the results are nested deeper than {DEEPEST} levels")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadResult("the results hold a number that is too large for 64 bits")
     if isinstance(value, str):
-        return _text(value, RESULT_LIMIT)
+        return storable(value, RESULT_LIMIT)
     if isinstance(value, list):
-        return [_without_nul(item) for item in value]
+        return [_clean(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {_text(name, 1000): _without_nul(item) for name, item in value.items()}
+        return {storable(name, 1000): _clean(item, depth + 1) for name, item in value.items()}
     return value
 
 

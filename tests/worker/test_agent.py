@@ -267,7 +267,7 @@ ENDS = {
     "exit 0": ("failed", "bad output"),
     "exit 5": ("failed", "crashed"),
     "kill -SEGV $$": ("failed", "crashed"),
-    "echo 'wrong call' >&2; exit 2": ("failed", "worker error"),
+    "echo 'wrong call' >&2; exit 2": ("failed", "crashed"),
     "mkdir result.json": ("failed", "bad output"),
     "ln -s /etc/hostname result.json": ("failed", "bad output"),
     "mkfifo result.json": ("failed", "bad output"),

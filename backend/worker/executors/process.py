@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from backend.worker import processes
+from backend.worker import processes, trees
 from backend.worker.executors.base import (
     CannotStart,
     Ended,
@@ -34,6 +34,7 @@ from backend.worker.executors.launch import MARK, Request, Sandbox, Started
 from backend.worker.executors.standby import FOLDERS, Standby
 from backend.worker.logs import LogKeeper
 from backend.worker.sandbox.cgroups import Group, Groups
+from backend.worker.texts import storable
 from gristmill.protocol import Usage
 
 MIB = 2**20
@@ -43,6 +44,7 @@ GRACE = 1.0  #: seconds between SIGTERM and SIGKILL
 CHUNK = 2**20
 GENTLE = frozenset({Reason.CANCELLED, Reason.RETURNED, Reason.TIME})  #: SIGTERM first
 CHILD = re.compile(rb'"child-pid": *(\d+)[^\d]')
+NOT_WRITTEN = frozenset({"inputs", "data"})  #: folders of a job that are not its own doing
 MESSAGE_LIMIT = 64 * 1024  #: bytes of one message line
 
 
@@ -331,7 +333,7 @@ class ProcessHandle:
     def _progress(self, message: dict[str, Any]) -> None:
         fraction, text = message.get("fraction"), message.get("message")
         if isinstance(fraction, int | float) and 0 <= fraction <= 1:
-            self._listener.progress(float(fraction), None if text is None else str(text)[:1000])
+            self._listener.progress(float(fraction), None if text is None else storable(text, 1000))
 
     # ---- limits
 
@@ -367,7 +369,7 @@ class ProcessHandle:
             self._end(Reason.MEMORY, f"{memory // MIB} MB of {self._job.limits.memory_mb} MB")
 
     def _look_at_disk(self) -> None:
-        size, files = _disk_use(self._job.folder, self._quotas.files)
+        size, files = trees.use(self._job.folder, self._quotas.files, NOT_WRITTEN)
         if size > self._quotas.disk_bytes or files > self._quotas.files:
             self._end(Reason.DISK, f"{size // MIB} MB in {files} files")
         elif self._lacks_space():
@@ -461,19 +463,3 @@ def _parse(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}
-
-
-def _disk_use(folder: Path, limit: int) -> tuple[int, int]:
-    """Size in bytes and number of files that a job wrote; counting ends past `limit` files."""
-    size, files = 0, 0
-    for base, folders, names in os.walk(folder):
-        if Path(base) == folder:
-            folders[:] = [name for name in folders if name not in {"inputs", "data"}]
-        for name in names:
-            with contextlib.suppress(OSError):
-                found = os.lstat(os.path.join(base, name))  # noqa: PTH118 - hot
-                size += found.st_blocks * 512
-        files += len(names) + len(folders)
-        if files > limit:
-            break
-    return size, files
