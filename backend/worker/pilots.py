@@ -184,6 +184,7 @@ class Pilots:
         return self.options.folder / f"{name}.log"
 
     def _start(self, name: str) -> None:
+        self._make_credential(name)
         (handle,) = self.rm.submit(self.job(name)).handles
         self._jobs[name] = handle
         log.info("pilot submitted", pilot=name, job=handle.id)
@@ -211,7 +212,7 @@ class Pilots:
         given = {
             "--server": self.client.url,
             "--name": name,
-            "--token-file": self._credential(name),
+            "--token-file": self._token_file(name),
             "--config": options.config,
             "--work": options.folder / f"worker-{name}",
             "--cores": options.cores,
@@ -221,9 +222,12 @@ class Pilots:
         }
         return [str(word) for pair in given.items() for word in pair]
 
-    def _credential(self, name: str) -> Path:
-        """The file with the worker's credential, made by the server at first use."""
-        path = self.options.folder / f"{name}.token"
+    def _token_file(self, name: str) -> Path:
+        return self.options.folder / f"{name}.token"
+
+    def _make_credential(self, name: str) -> None:
+        """Have the server make the worker's credential, at its first use."""
+        path = self._token_file(name)
         if not path.exists():
             partial = path.with_suffix(".partial")
             partial.unlink(missing_ok=True)
@@ -231,7 +235,6 @@ class Pilots:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(self.client.create_worker_credential(name))
             partial.replace(path)
-        return path
 
 
 def parser() -> argparse.ArgumentParser:

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.real_rm, pytest.mark.timeout(400)]
 CLUSTERS = ROOT / "packages/gristmill/tests/clusters"
 DIGITS = ROOT / "examples/digits"
 SLOW = "    def setup(self, parameters):\n        import time; time.sleep({seconds})\n"
-MANAGER = {"interval": 1.0, "queues": {"default": "long", "long": "long"}}
+MANAGER: dict[str, Any] = {"interval": 1.0, "queues": {"default": "long", "long": "long"}}
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from backend.worker.executors.base import (
 )
 from backend.worker.executors.spool import FOLDER, Spool, Task, attempts
 from gristmill.connecting import connect
-from gristmill.errors import GristmillError
+from gristmill.errors import ConnectionLost, GristmillError, Transient
 from gristmill.jobs import Job, JobState
 from gristmill.protocol import Usage
 from gristmill.records import Accounting, Record
@@ -38,6 +38,8 @@ log = structlog.get_logger()
 MIB = 2**20
 LOOK = 0.1  #: seconds between two looks into a job's folder
 LOOK_WAITING = 0.5  #: the same, while the job waits in the manager's queue
+LOOK_EACH = 0.002  #: and no more looks in all than one in so many seconds
+SUBMIT_AGAIN = 5.0  #: seconds after which a manager that was away is asked again
 SOON = 0.5  #: seconds between two questions to the manager while a job is being cancelled
 INTERVAL = 5.0  #: otherwise, unless configured
 CANCEL_AGAIN = 10.0  #: seconds after which a cancel that has not worked is sent again
@@ -182,6 +184,10 @@ class ClusterExecutor:
             return native.accounting()
         return None
 
+    def pause(self, seconds: float) -> float:
+        """Return how long to wait between two looks; longer where many look."""
+        return max(seconds, LOOK_EACH * len(self._open))
+
     def done(self, handle: ClusterHandle) -> None:
         """Look after this job no more."""
         with self._lock:
@@ -318,12 +324,25 @@ class ClusterHandle:
         if self.native is None and not (self.picked_up and self._spool.end()):
             if self.picked_up:
                 return self._without_end(f"{self._executor.name} never got it")
+            return self._hand_over()
+        return None
+
+    def _hand_over(self) -> Ended | None:
+        """Submit, however long the manager is away; what it refuses it will refuse again."""
+        while self._reason is None:
+            if self._executor.left:
+                raise Left
             try:
                 self.native = self._executor.submit(self._job, self._spool)
+            except (Transient, ConnectionLost) as error:  # surely not submitted
+                log.warning("cannot submit yet", attempt=self._job.attempt, why=str(error))
+                self._change.wait(SUBMIT_AGAIN)
             except GristmillError as error:
                 return self._without_end(f"{self._executor.name} does not take it: {error}")
-            log.info("submitted", attempt=self._job.attempt, job=self.native.id)
-        return None
+            else:
+                log.info("submitted", attempt=self._job.attempt, job=self.native.id)
+                return None
+        return self._without_end("")
 
     # ---- on the way
 
@@ -338,7 +357,7 @@ class ClusterHandle:
             if self._executor.left:
                 raise Left
             self._cancel()
-            self._change.wait(LOOK_WAITING if self._begun is None else LOOK)
+            self._change.wait(self._executor.pause(LOOK_WAITING if self._begun is None else LOOK))
             self._change.clear()
 
     def _listen(self) -> None:
