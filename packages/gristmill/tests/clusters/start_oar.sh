@@ -1,11 +1,11 @@
 #!/bin/bash
 # Start OAR 2.5.9 (Debian packages) + a private PostgreSQL 15, single host, no systemd.  Idempotent.
-# env: OAR_RES=number of cores to declare (default 4), OAR_USER=submitting user (default tester),
+# env: OAR_RES=number of cores to declare (default 8), OAR_USER=submitting user (default tester),
 #      OAR_CPUSET=1 to keep the cgroup-v1 job resource manager (default 0 = off; portable)
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 STATE=${OAR_STATE:-/var/tmp/rm-oar}; PGPORT=${OAR_PGPORT:-5440}; PGBIN=/usr/lib/postgresql/15/bin
-N=${OAR_RES:-4}; U=${OAR_USER:-tester}; CPUSET=${OAR_CPUSET:-0}
+N=${OAR_RES:-8}; U=${OAR_USER:-tester}; CPUSET=${OAR_CPUSET:-0}
 here=$(cd "$(dirname "$0")" && pwd)
 # 1. packages (no daemon is started by them: policy-rc.d / no systemd)
 need=()
@@ -13,7 +13,8 @@ for p in oar-server oar-server-pgsql oar-node oar-user oar-user-pgsql postgresql
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || need+=("$p")
 done
 if ((${#need[@]})); then
-  apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${need[@]}" >/dev/null
+  inst() { apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${need[@]}" >/dev/null; }
+  inst || { apt-get update >/dev/null; inst; }
 fi
 # 2. stop whatever a former run left
 "$here/stop_oar.sh" >/dev/null 2>&1 || true
