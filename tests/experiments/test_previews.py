@@ -93,3 +93,58 @@ def test_broken_files_never_break_the_reader(file):
             unit_bounds(file)
         except (Unreadable, pa.ArrowException, KeyError, OSError):
             continue
+
+
+def written(path, values, names=("start", "end", "value"), start=None):
+    numbers = pa.array(range(len(values)), pa.int64())
+    columns = [numbers if start is None else start, numbers, values]
+    batch = pa.record_batch(columns, names=list(names))
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return [(path, len(values))]
+
+
+def nested(kind, levels, wrap):
+    for _ in range(levels):
+        kind = wrap(kind)
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.binary(), b"\xff"),
+        (pa.timestamp("s"), 2**62),
+        (pa.date32(), 2**31 - 1),
+        (pa.duration("s"), 2**62),
+        (pa.decimal128(38, 0), 1),
+        (pa.map_(pa.string(), pa.int32()), [("a", 1)]),
+        (pa.null(), None),
+        (nested(pa.null(), 3, lambda kind: pa.list_(kind, 2)), None),
+    ],
+)
+def test_types_that_no_data_format_has_are_refused(tmp_path, kind, value):
+    plain = isinstance(value, int) and not pa.types.is_decimal(kind)
+    raw = pa.int32() if kind == pa.date32() else pa.int64()
+    values = pa.array([value], raw).cast(kind) if plain else pa.array([value], kind)
+    with pytest.raises(Unreadable, match="no data format has the type"):
+        previews.read(written(tmp_path / "x", values), 0, 1)
+
+
+def test_types_without_end_and_columns_of_another_kind_are_refused(tmp_path):
+    kind = nested(pa.int8(), 300, lambda kind: pa.struct([("x", kind)]))
+    with pytest.raises(Unreadable, match="nested deeper"):
+        previews._check_type(kind, 0)
+    bad = pa.array([b"\xff"])
+    with pytest.raises(Unreadable, match="not whole numbers"):
+        previews.read(written(tmp_path / "x", pa.array([1]), start=bad), 0, 1)
+    with pytest.raises(Unreadable):
+        previews.read(written(tmp_path / "y", pa.array([1]), names=("start", "end", "z")), 0, 1)
+
+
+def test_lists_of_nothing_within_lists_are_cut_short(tmp_path):
+    values = pa.StructArray.from_buffers(pa.struct([]), 100**3, [None])
+    for _ in range(3):
+        values = pa.FixedSizeListArray.from_arrays(values, 100)
+    [item] = previews.read(written(tmp_path / "x", values), 0, 1)
+    assert 1000 < len(json.dumps(item.value)) < 10 * previews.MOST_VALUES
