@@ -6,6 +6,7 @@ No container engine runs here: the compose file is checked by reading it, its im
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from backend.worker import config as worker_config
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+UNITS = sorted((DEPLOY / "systemd").iterdir())
 DASHBOARD = json.loads((DEPLOY / "grafana" / "gristmill.json").read_text())
 METRIC = re.compile(r"\b(?:gristmill|process|python)_[a-z_]+\b")
 
@@ -47,7 +48,9 @@ def test_the_compose_file_names_only_what_it_declares() -> None:
 
 
 def test_the_compose_file_builds_what_the_dockerfile_has() -> None:
-    stages = set(re.findall(r"^FROM \S+ AS (\w+)$", (ROOT / "Dockerfile").read_text(), re.M))
+    stages = set(
+        re.findall(r"^FROM \S+ AS (\w+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    )
     for service in compose()["services"].values():
         if "build" in service:
             assert service["build"]["target"] in stages
@@ -55,7 +58,7 @@ def test_the_compose_file_builds_what_the_dockerfile_has() -> None:
 
 def test_what_the_dockerfile_copies_is_there() -> None:
     text = (ROOT / "Dockerfile").read_text()
-    for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.M):
+    for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
         for source in line.split()[:-1]:
             assert (ROOT / source).exists(), line
 
@@ -108,21 +111,27 @@ def test_the_compose_workers_configuration_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_units_are_understood_by_systemd(unit: Path, tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
-    if program is None:  # then at least the sections are those of a service
-        sections = re.findall(r"^\[(\w+)\]$", unit.read_text(), re.M)
-        assert sections == ["Unit", "Service", "Install"]
+    if program is None:  # then at least they have the sections of their kind
+        sections = re.findall(r"^\[(\w+)\]$", unit.read_text(), re.MULTILINE)
+        assert sections[:2] == ["Unit", unit.suffix[1:].capitalize()]
         return
-    here = tmp_path / unit.name  # the installed program is not here, and verify wants one
-    here.write_text(unit.read_text().replace("/opt/gristmill/bin/python", "/bin/sh"))
-    done = subprocess.run([program, "verify", here], capture_output=True, text=True, check=False)
+    for each in UNITS:  # what they start is not installed here, and verify wants it
+        text = re.sub(r"/opt/gristmill/\S+", "/bin/sh", each.read_text())
+        (tmp_path / each.name).write_text(text)
+    done = subprocess.run(
+        [program, "verify", tmp_path / unit.name], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_units_start_programs_that_are_there() -> None:
     for unit in UNITS:
-        module = re.findall(r"^ExecStart=\S+ -m (\S+)", unit.read_text(), re.M)
-        assert len(module) == 1
-        assert (ROOT / module[0].replace(".", "/") / "__main__.py").exists()
+        for program in re.findall(r"^ExecStart=(.+)$", unit.read_text(), re.MULTILINE):
+            if " -m " in program:
+                module = program.split(" -m ")[1].split()[0]
+                assert (ROOT / module.replace(".", "/") / "__main__.py").exists()
+            else:
+                assert os.access(DEPLOY / Path(program).name, os.X_OK)
 
 
 # ---- dashboard ----------------------------------------------------------------------------
@@ -134,11 +143,11 @@ def expressions() -> list[str]:
 
 async def test_every_metric_of_the_dashboard_is_exported(client: httpx.AsyncClient) -> None:
     text = (await client.get("/metrics")).text
-    exported = set(re.findall(r"^# TYPE (\S+) ", text, re.M))
-    exported |= set(re.findall(r"^(\w+)[{ ]", text, re.M))
+    exported = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
+    exported |= set(re.findall(r"^(\w+)[{ ]", text, re.MULTILINE))
     await client.get("/healthz")
     text = (await client.get("/metrics")).text  # histograms with labels have samples now
-    exported |= set(re.findall(r"^(\w+)[{ ]", text, re.M))
+    exported |= set(re.findall(r"^(\w+)[{ ]", text, re.MULTILINE))
     used = {name for expression in expressions() for name in METRIC.findall(expression)}
     assert len(used) > 15
     assert used <= exported, used - exported
@@ -148,7 +157,7 @@ async def test_the_schedulers_metrics_are_all_on_the_dashboard(client: httpx.Asy
     text = (await client.get("/metrics")).text
     exported = {
         name
-        for name in re.findall(r"^# TYPE (\S+) (?:gauge|counter|histogram)", text, re.M)
+        for name in re.findall(r"^# TYPE (\S+) (?:gauge|counter|histogram)", text, re.MULTILINE)
         if name.startswith("gristmill_") and not name.endswith("_created")
     }
     shown = " ".join(expressions())
@@ -167,3 +176,21 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
         taken |= cells
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
+
+
+async def test_the_metrics_of_the_guide_are_exported(client: httpx.AsyncClient) -> None:
+    page = (ROOT / "docs" / "how-to" / "operate.md").read_text()
+    await client.get("/healthz")
+    text = (await client.get("/metrics")).text
+    exported = set(re.findall(r"^(?:# TYPE )?(\w+)[{ ]", text, re.MULTILINE))
+    told = set(re.findall(r"\bgristmill_(?:queue|scheduler|event|http|loop|l|w|e)\w+", page))
+    assert len(told) > 10
+    assert told <= exported, told - exported
+
+
+def test_the_yaml_of_the_guide_is_yaml() -> None:
+    page = (ROOT / "docs" / "how-to" / "operate.md").read_text()
+    scrape, alerts = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert yaml.safe_load(scrape)["scrape_configs"][0]["job_name"] == "gristmill"
+    rules = yaml.safe_load(alerts)["groups"][0]["rules"]
+    assert all({"alert", "expr"} <= rule.keys() for rule in rules)
