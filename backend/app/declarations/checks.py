@@ -35,6 +35,7 @@ _SEGMENT = r"[A-Za-z0-9_](?:[A-Za-z0-9_. -]*[A-Za-z0-9_-])?"
 _PATH = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*")
 _PYTHON_FILE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*/)*[A-Za-z_][A-Za-z0-9_]*\.py")
 LONGEST_PATH = 500
+LONGEST_NAME = 200  #: of a file or folder in a path; file systems take 255 bytes at most
 DEEPEST_PATH = 20
 
 
@@ -136,11 +137,21 @@ def _what(name: str) -> str:
     return "a source" if name == "source" else "files"
 
 
+def _is_short(path: str) -> bool:
+    names = path[: LONGEST_PATH + 1].split("/")
+    return (
+        len(path) <= LONGEST_PATH
+        and len(names) <= DEEPEST_PATH
+        and all(len(name) <= LONGEST_NAME for name in names)
+    )
+
+
 def _check_library_file(path: str) -> None:
-    if not _PYTHON_FILE.fullmatch(path) or len(path) > LONGEST_PATH:
+    if not (_is_short(path) and _PYTHON_FILE.fullmatch(path)):
         place = Place(
             pointer="/files",
-            message="a library's files are modules that Python can import: folder/name.py",
+            message="a library's files are modules that Python can import: folder/name.py, "
+            f"names of at most {LONGEST_NAME} characters",
             code="path",
             found=shown(path),
         )
@@ -149,12 +160,12 @@ def _check_library_file(path: str) -> None:
 
 def check_file_path(path: str) -> None:
     """Raise Invalid unless a path can be one of a database's files."""
-    fits = len(path) <= LONGEST_PATH and _PATH.fullmatch(path)
-    if not fits or path.count("/") >= DEEPEST_PATH or ".." in path:
+    if not (_is_short(path) and _PATH.fullmatch(path)) or ".." in path:
         raise problems.invalid(
             "path.path",
-            "a file's path is made of names of letters, digits, _, -, dots and blanks, with / "
-            f"between, at most {LONGEST_PATH} characters and {DEEPEST_PATH} folders, without '..'",
+            "a file's path is made of names of letters, digits, _, -, dots and blanks, each of at "
+            f"most {LONGEST_NAME} characters, with / between, at most {LONGEST_PATH} characters "
+            f"and {DEEPEST_PATH} folders, without '..'",
             "path",
             found=shown(path),
         )

@@ -371,7 +371,9 @@ class ProcessHandle:
     def _look_at_disk(self) -> None:
         size, files = trees.use(self._job.folder, self._quotas.files, NOT_WRITTEN)
         if size > self._quotas.disk_bytes or files > self._quotas.files:
-            self._end(Reason.DISK, f"{size // MIB} MB in {files} files")
+            many = f"over {self._quotas.files} files, or folders nested too deep"
+            few = f"{size // MIB} MB in {files} files"
+            self._end(Reason.DISK, many if files > self._quotas.files else few)
         elif self._lacks_space():
             self._end(Reason.NO_SPACE, f"less than {self._quotas.free_bytes // MIB} MB free")
 
