@@ -12,7 +12,7 @@ LONGEST = 3000  #: characters of a path that are followed; the kernel takes 4095
 
 
 def use(folder: Path, limit: int, skipped: frozenset[str]) -> tuple[int, int]:
-    """Return bytes on disk and number of files below a folder.
+    """Return bytes and number of files below a folder; holes count, since copies fill them.
 
     Not counted: what `skipped` names at the top. Counting ends past `limit` files; what is nested
     too deep to be looked at counts as more than that.
@@ -29,7 +29,8 @@ def use(folder: Path, limit: int, skipped: frozenset[str]) -> tuple[int, int]:
                     if entry.name not in left_out:
                         waiting.append((entry.path, frozenset()))
                 else:
-                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    found = entry.stat(follow_symlinks=False)
+                    size += max(found.st_blocks * 512, found.st_size)
                 files += 1
     return size, files
 

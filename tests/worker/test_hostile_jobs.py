@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -10,7 +11,7 @@ import pytest
 from backend.worker import trees
 from backend.worker.executors.base import Reason
 from tests.worker.fake_server import FakeServer
-from tests.worker.running import python, run
+from tests.worker.running import SMALL, python, run, shell
 from tests.worker.test_agent import Start, server, shell_job, start
 
 __all__ = ["server", "start"]  # fixtures
@@ -113,6 +114,13 @@ def test_a_job_that_leaves_deep_folders_is_told_of_and_removed(
     server.wait_for("b.0.1")
     assert server.wait_for("b.1.1")["outcome"] == "done"
     assert not list(tmp_path.glob("**/jobs/b.0.1"))
+
+
+def test_holes_in_files_count_and_so_does_what_was_written_last(tmp_path: Path) -> None:
+    quotas = replace(SMALL, disk_bytes=20 * 2**20)
+    holes = "for n in 1 2 3; do truncate -s 10M /job/outputs/$n; done"
+    ended, _ = run(tmp_path, shell(holes), quotas)
+    assert (ended.exit_code, ended.reason) == (0, Reason.DISK)
 
 
 def test_what_is_there_is_counted_but_for_what_was_given(tmp_path: Path) -> None:

@@ -369,13 +369,20 @@ class ProcessHandle:
             self._end(Reason.MEMORY, f"{memory // MIB} MB of {self._job.limits.memory_mb} MB")
 
     def _look_at_disk(self) -> None:
-        size, files = trees.use(self._job.folder, self._quotas.files, NOT_WRITTEN)
-        if size > self._quotas.disk_bytes or files > self._quotas.files:
-            many = f"over {self._quotas.files} files, or folders nested too deep"
-            few = f"{size // MIB} MB in {files} files"
-            self._end(Reason.DISK, many if files > self._quotas.files else few)
+        reason = self._disk_reason()
+        if reason is not None:
+            self._end(*reason)
         elif self._lacks_space():
             self._end(Reason.NO_SPACE, f"less than {self._quotas.free_bytes // MIB} MB free")
+
+    def _disk_reason(self) -> tuple[Reason, str] | None:
+        """Return why the job's folder is too much, if it is."""
+        size, files = trees.use(self._job.folder, self._quotas.files, NOT_WRITTEN)
+        if files > self._quotas.files:
+            return Reason.DISK, f"over {self._quotas.files} files, or folders nested too deep"
+        if size > self._quotas.disk_bytes:
+            return Reason.DISK, f"{size // MIB} MB in {files} files"
+        return None
 
     def _tree(self) -> list[int]:
         found = processes.descendants(self._pid)
@@ -450,6 +457,8 @@ class ProcessHandle:
         if self._reason is None and self._group.out_of_memory():
             self._reason = Reason.MEMORY
             self._detail = f"the kernel ended it at {self._job.limits.memory_mb} MB"
+        if self._reason is None:  # it may have written much since the last look
+            self._reason, self._detail = self._disk_reason() or (None, "")
         if self._reason is None and code != 0 and self._lacks_space():
             # whatever error the job made of it, it is not the job's
             self._reason, self._detail = Reason.NO_SPACE, "it is nearly full"
