@@ -167,6 +167,19 @@ def send(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+def has_begun_below(pid: int, launcher: str) -> bool:
+    """Tell whether `launcher`, which is what `pid` runs, has started another program."""
+    programs = {_program(child) for child in descendants(pid)} - {None}
+    return _program(pid) == launcher and bool(programs - {launcher})
+
+
+def _program(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return None
+
+
 def marked(mark: str) -> list[int]:
     """Return the processes that have `mark` (NAME=value) in their environment."""
     found = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -298,3 +300,26 @@ def test_defaults_are_generous_but_finite() -> None:
     quotas = Quotas()
     assert quotas.log_bytes < 100 * 2**20
     assert quotas.processes < 10_000
+
+
+def test_a_sandbox_that_is_still_being_set_up_is_not_given_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "bin/bwrap"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("bwrap")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    waits = replace(shell('[ "$1" = run ] || read -r line; echo began'), standby=True)
+    doing = executor(tmp_path / "work", standby=1)
+    try:
+        doing.standby.want(waits, 1)
+        while not list((tmp_path / "work/standby").glob("*/job.json")):
+            time.sleep(0.001)
+        time.sleep(0.1)  # started by now, and far from set up
+        job = Background(doing, prepared(tmp_path / "work/1", waits))
+        assert job.join().exit_code == 0
+        assert job.heard.text() == "began\n"
+        assert doing.standby.settled()
+    finally:
+        doing.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +18,11 @@ from pathlib import Path
 from backend.worker import processes
 from backend.worker.executors.base import CannotStart, Environment
 from backend.worker.executors.launch import Started
+from backend.worker.sandbox import bubblewrap
 from backend.worker.sandbox.cgroups import Group
 
+LOOK_SECONDS = 0.01
+BEGIN_SECONDS = 30.0  #: until a sandbox must have been set up
 FOLDERS = ("algorithm", "libraries", "inputs", "data", "outputs")
 
 
@@ -131,9 +135,22 @@ class Standby:
                 self._wanted = None  # until a job asks again
             return
         key = (environment.name, environment.version, cores)
+        ready = Ready(key, folder, started, group, mark)
+        if not self._has_begun(started):
+            discard(ready)
+            return
         with self._change:
-            self._ready.append(Ready(key, folder, started, group, mark))
+            self._ready.append(ready)
             self._change.notify_all()
+
+    def _has_begun(self, started: Started) -> bool:
+        """Wait until the sandbox stands: before, its folder must not be taken away from it."""
+        until = time.monotonic() + BEGIN_SECONDS
+        while not self._closed and time.monotonic() < until and started.process.poll() is None:
+            if processes.has_begun_below(started.process.pid, bubblewrap.PROGRAM):
+                return True
+            time.sleep(LOOK_SECONDS)
+        return False
 
 
 def discard(ready: Ready) -> None:

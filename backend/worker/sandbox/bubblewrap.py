@@ -17,6 +17,7 @@ from pathlib import Path
 from backend.worker.sandbox import seccomp
 
 JOB = "/job"
+PROGRAM = "bwrap"
 READ_ONLY = ("algorithm", "libraries", "inputs", "data", "job.json")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 #: what dynamic linking and names need; never all of /etc
@@ -143,6 +144,6 @@ def file_with(name: str, content: bytes) -> int:
     return descriptor
 
 
-def command(args_fd: int, executable: Sequence[str], program: str = "bwrap") -> list[str]:
+def command(args_fd: int, executable: Sequence[str], program: str = PROGRAM) -> list[str]:
     """Return what to start, given a descriptor of `arguments`."""
     return [program, "--args", str(args_fd), "--", *executable]
