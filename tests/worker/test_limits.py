@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,7 +16,7 @@ from backend.worker import processes
 from backend.worker.executors import process
 from backend.worker.executors.base import Quotas, Reason
 from backend.worker.logs import LogKeeper
-from backend.worker.sandbox import cgroups
+from backend.worker.sandbox import bubblewrap, cgroups
 from tests.worker.running import SMALL, Background, executor, prepared, python, run, shell
 
 
@@ -309,7 +310,8 @@ def test_a_sandbox_that_is_still_being_set_up_is_not_given_a_job(
     slow.parent.mkdir()
     slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("bwrap")} "$@"\n')
     slow.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    command = partial(bubblewrap.command, program=str(slow))
+    monkeypatch.setattr(bubblewrap, "command", command)
     waits = replace(shell('[ "$1" = run ] || read -r line; echo began'), standby=True)
     doing = executor(tmp_path / "work", standby=1)
     try:
