@@ -144,9 +144,7 @@ def load(job: Job) -> type[Any]:
 
     Raises JobError where a library or the file is missing; whatever user code raises goes through.
     """
-    packages = {
-        reference: f"{ROOT}.used{number}" for number, reference in enumerate(job.libraries)
-    }
+    packages = {reference: f"{ROOT}.used{number}" for number, reference in enumerate(job.libraries)}
     scopes = [
         Scope(packages[reference], library.folder, _aliases(library.uses, packages, reference))
         for reference, library in job.libraries.items()
