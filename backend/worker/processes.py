@@ -15,6 +15,7 @@ from pathlib import Path
 PROC = Path("/proc")
 NEAREST = 16  #: killed processes that are waited for; the sandbox's first one ends last of all
 TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 PR_SET_CHILD_SUBREAPER = 36  #: linux/prctl.h
 
 
@@ -102,15 +103,17 @@ def _times(pid: int) -> tuple[float, float]:
     return (user + child_user) / TICK, (system + child_system) / TICK
 
 
-def temporary_bytes(pid: int) -> int:
-    """How much the private /tmp and /dev/shm of a sandboxed process hold: memory as well."""
+def temporary_bytes(pid: int, size: int) -> int:
+    """How much the private /tmp and /dev/shm of a sandboxed process hold: memory as well.
+
+    `size` is what they were made with, and tells them from the machine's own folders and from
+    others that the process sees until its sandbox stands. One call: nothing changes in between.
+    """
     total = 0
     for folder in ("tmp", "dev/shm"):
         with contextlib.suppress(OSError):
-            inside = PROC / str(pid) / "root" / folder
-            # until the sandbox stands, the process sees the machine's own folders
-            if inside.stat().st_dev != Path("/", folder).stat().st_dev:
-                found = os.statvfs(inside)
+            found = os.statvfs(PROC / str(pid) / "root" / folder)
+            if 0 <= found.f_blocks * found.f_frsize - size < PAGE:
                 total += (found.f_blocks - found.f_bfree) * found.f_frsize
     return total
 

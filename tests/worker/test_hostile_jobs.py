@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from backend.worker import trees
+from backend.worker import processes, trees
 from backend.worker.executors.base import Reason
 from tests.worker.fake_server import FakeServer
 from tests.worker.running import SMALL, python, run, shell
@@ -94,6 +95,14 @@ def test_a_folder_that_no_worker_may_show_is_its_authors_error(
     start()
     server.give(shell_job("b.0.1", "", job={"schema": 1, "kind": "dataset", "root": "/etc"}))
     assert server.wait_for("b.0.1")["failure"]["kind"] == "algorithm error"
+
+
+def test_the_machines_own_folders_are_not_a_jobs_memory() -> None:
+    """A process that is not shut in sees them, as one whose sandbox is being set up."""
+    for own in (Path("/tmp"), Path("/dev/shm")):
+        found = os.statvfs(own)
+        other = found.f_blocks * found.f_frsize + 2**30
+        assert processes.temporary_bytes(os.getpid(), other) == 0
 
 
 def test_folders_nested_without_end_are_against_the_quota(tmp_path: Path) -> None:

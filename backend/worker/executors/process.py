@@ -357,7 +357,7 @@ class ProcessHandle:
         load = processes.load(pids[: self._quotas.processes + 8])
         memory = load.memory_bytes
         if self._first is not None:
-            memory += processes.temporary_bytes(self._first)
+            memory += processes.temporary_bytes(self._first, self._quotas.temporary_bytes)
         measured = self._measured
         measured.memory_bytes = max(measured.memory_bytes, memory)
         measured.user_seconds = max(measured.user_seconds, load.user_seconds)
