@@ -11,6 +11,7 @@ from gristmill import formats
 from gristmill.prefixes import Prefix, in_order, owned_by, read_prefix
 from tests.examples.local import LocalRun
 
+pytestmark = pytest.mark.e2e
 DIGITS = Path(__file__).parents[2] / "examples/digits"
 
 

@@ -26,7 +26,7 @@ from tests.worker.test_agent import Start, Worker, python_job, shell_job
 from tests.worker.test_agent import server as server
 from tests.worker.test_agent import start as start
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.e2e]
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from gristmill.service import ResourceManager
 from tests.worker.fake_server import CREDENTIAL, FakeServer
 from tests.worker.test_agent import server as server
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.e2e]
 
 
 def options(folder: Path, **more: Any) -> Options:

@@ -16,6 +16,8 @@ from gristmill.simulators.__main__ import install
 from gristmill.simulators.farm import Farm, Settings, plan_fault
 
 # driver -> simulator, how it submits, how it lists
+pytestmark = pytest.mark.conformance
+
 MANAGERS = {
     "pbspro": ("openpbs", "qsub", "qstat"),
     "torque": ("torque", "qsub", "qstat"),
