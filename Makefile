@@ -73,7 +73,8 @@ test-core: install ## the scheduler's decisions alone; run on save
 
 test-e2e: install environment frontend ## real server, worker and Chromium; crashes
 	@$(PYTHON) scripts/system.py bubblewrap chromium
-	$(PYTEST) -m e2e
+	$(PYTEST) -m e2e tests/browser
+	$(PYTEST) -m "e2e and not real_rm" --ignore=tests/browser
 
 test-rm: install ## the conformance suite on real Slurm, Grid Engine, OAR, and over SSH
 	@$(PYTHON) scripts/system.py sshd
