@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ENVIRONMENT := .gristmill/environments/python
 PYTEST := $(BIN)/python -m pytest
+# Daemons, browsers and workers share two cores with the tests: what failed is tried once more, alone.
+AGAIN = $(PYTEST) $(1) || { echo "Once more, what failed:"; $(PYTEST) $(1) --last-failed -n 0; }
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -66,19 +68,19 @@ test: check test-quick test-e2e test-rm docs ## everything that CI runs
 test-quick: install frontend/node_modules/.package-lock.json ## unit and integration tests
 	@$(PYTHON) scripts/system.py bubblewrap sshd
 	cd frontend && npm test
-	$(PYTEST) -n 2 -m "not e2e and not real_rm and not conformance"
+	$(call AGAIN,-n 2 -m "not e2e and not real_rm and not conformance")
 
 test-core: install ## the scheduler's decisions alone; run on save
 	$(PYTEST) -q tests/core
 
 test-e2e: install environment frontend ## real server, worker and Chromium; crashes
 	@$(PYTHON) scripts/system.py bubblewrap chromium
-	$(PYTEST) -m e2e tests/browser
-	$(PYTEST) -m "e2e and not real_rm" --ignore=tests/browser
+	$(call AGAIN,-m e2e tests/browser)
+	$(call AGAIN,-m "e2e and not real_rm" --ignore=tests/browser)
 
 test-rm: install ## the conformance suite on real Slurm, Grid Engine, OAR, and over SSH
 	@$(PYTHON) scripts/system.py sshd
-	$(PYTEST) -m "real_rm or conformance"
+	$(call AGAIN,-m "real_rm or conformance")
 
 openapi: install ## write openapi/openapi.json from the code
 	$(BIN)/python -m backend.app openapi > openapi/openapi.json
