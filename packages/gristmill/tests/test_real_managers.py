@@ -146,7 +146,8 @@ def test_a_job_that_the_listing_forgot(
         )
         run.wait(60)
         assert (run["one"].state, run["one"].record.exit_code) == (JobState.FAILED, 6)
-        assert run["one"].record.source is source
+        # slurmdbd may lag behind the end of a job: then its own record speaks first, as it should
+        assert run["one"].record.source in (source, Source.EXIT_FILE)
         elements = run["many"].record.elements
         assert [(e.index, e.exit_code) for e in elements] == [(1, 7), (3, 7)]
 
